@@ -46,7 +46,7 @@ struct Sink : ConnectedSink {
     }
     return std::min(batch.size(), room);
   }
-  bool has_untaken(Lid, Qpn) override { return false; }
+  bool has_untaken(std::uint8_t, Lid, Qpn) override { return false; }
   std::size_t room = 0;
 };
 
@@ -289,7 +289,7 @@ class Target {
   ibv_qp_type type_;
   bool shares_;
   HalfMissing on_demand_;
-  hca::Hca hca_{1, 0, make_port(), &on_demand_};
+  hca::Hca hca_{1, 0, HcaPorts(make_port()), &on_demand_};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(4 * kRequests);
   hca::XrcDomain* domain_ = *hca_.shared_receives().open_domain();

@@ -85,7 +85,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto& nodes = before.nodes;
     subnet::Switch restored;
     restored.ports.resize(kSwitches.ports + 1U);
-    restored.ports[7].peer = {subnet::Peer::Kind::node, 5, 0, PortState::down};
+    restored.ports[7].peer = {subnet::Peer::Kind::node, 5, 1, PortState::down,
+                              subnet::kNoChecks,        5};
     restored.routes = before.switches.at(1).routes;
     restored.routes.set(Lid(9), SwitchPort{7});
     restored.routes.mark_all_changed();

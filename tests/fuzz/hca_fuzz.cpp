@@ -183,7 +183,7 @@ class Target {
   }
 
   PartlyMissing memory_;
-  hca::Hca hca_{1, 0, make_port(), &memory_};
+  hca::Hca hca_{1, 0, HcaPorts(make_port()), &memory_};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(64);
   std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);

@@ -60,7 +60,7 @@ class Subject {
     registration.rmpp_version = rmpp;
     registration.user_rmpp = user_rmpp;
     registration.methods = umad::methods_of({methods, methods});
-    agents_.push_back(layer_.add_agent(registration).value());
+    agents_.push_back(layer_.add_agent(registration, {}).value());
   }
 
   void send(ByteReader& in) {

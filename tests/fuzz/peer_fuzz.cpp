@@ -65,7 +65,7 @@ void put(PeerConnection& connection, ByteReader& in, Receiver& receiver) {
     packets[i].dlid = ipoib::Lid(in.u8() % 16 == 0 ? 0xc000 : 2);
     batch[i] = &packets[i];
   }
-  require(connection.put({batch.data(), count}) <= count);
+  require(connection.put({batch.data(), count}, 1) <= count);
   // The cost: a wakeup for each packet, and the engine's if that failed.
   require(receiver.take_messages() <= 2 * count);
 }

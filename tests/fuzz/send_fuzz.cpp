@@ -151,7 +151,7 @@ class Sender : public PacketSink {
     return std::bit_cast<std::uint64_t>(memory_.data() + offset);
   }
 
-  hca::Hca hca_{1, 0, make_port()};
+  hca::Hca hca_{1, 0, HcaPorts(make_port())};
   hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(8);
   hca::QueuePair& qp_ = **hca_.create_queue_pair(config());

@@ -1,7 +1,7 @@
-// One of many programs, each on an HCA of its own, of which every pair exchanges a datagram and a
-// message of a reliable connection. Then they may send to multicast groups.
+// One of many programs, each on a port of an HCA of its own, of which every pair exchanges a
+// datagram and a message of a reliable connection. Then they may send to multicast groups.
 //
-// Usage: fabric_mesh OWN-INDEX PROGRAMS    (below `softib run --hca`)
+// Usage: fabric_mesh OWN-INDEX PROGRAMS [PORT]    (below `softib run --hca`)
 //
 // It writes a line with its LID, the number of its UD queue pair and those of its connections, one
 // for each program. It reads one line of each program, in their order:
@@ -69,7 +69,8 @@ std::string text(const char* service, unsigned from, unsigned to) {
 
 class Mesh {
  public:
-  Mesh(unsigned self, unsigned programs) : self_(self), all_(programs) {
+  Mesh(unsigned self, unsigned programs, std::uint8_t port)
+      : self_(self), port_(port), all_(programs) {
     ibv_device** const devices = need(ibv_get_device_list(nullptr), "devices");
     context_ = need(ibv_open_device(need(devices[0], "device")), "open");
     ibv_free_device_list(devices);
@@ -87,7 +88,7 @@ class Mesh {
 
   void introduce() {
     ibv_port_attr port;
-    need(ibv_query_port(context_, 1, &port), "port");
+    need(ibv_query_port(context_, port_, &port), "port");
     lids_ = 1U << port.lmc;
     std::cout << port.lid << ' ' << datagrams_->qp_num;
     for (const auto& program : all_) std::cout << ' ' << program.connection->qp_num;
@@ -164,7 +165,7 @@ class Mesh {
     need(ibv_attach_mcast(datagrams_, &to.grh.dgid, static_cast<std::uint16_t>(mlid)), "attach");
     to.dlid = static_cast<std::uint16_t>(mlid);
     to.is_global = 1;
-    to.port_num = 1;
+    to.port_num = port_;
     group_ = need(ibv_create_ah(pd_, &to), "address handle");
     std::cout << "attached" << std::endl;
   }
@@ -204,7 +205,7 @@ class Mesh {
   void start(ibv_qp* qp) const {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
+    to.port_num = port_;
     to.qkey = kQKey;
     need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
          "INIT");
@@ -220,13 +221,13 @@ class Mesh {
     ibv_ah_attr to{};
     to.dlid = static_cast<std::uint16_t>(peer.lid + way);
     to.src_path_bits = static_cast<std::uint8_t>(way);
-    to.port_num = 1;
+    to.port_num = port_;
     return to;
   }
   void start(ibv_qp* qp, const Program& peer) const {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
+    to.port_num = port_;
     need(ibv_modify_qp(qp, &to,
                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
          "INIT");
@@ -310,6 +311,7 @@ class Mesh {
   }
 
   unsigned self_;
+  std::uint8_t port_;
   unsigned lids_ = 1;  ///< of each port
   std::vector<Program> all_;
   ibv_context* context_ = nullptr;
@@ -326,7 +328,8 @@ class Mesh {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  Mesh mesh(static_cast<unsigned>(std::atoi(argv[1])), static_cast<unsigned>(std::atoi(argv[2])));
+  Mesh mesh(static_cast<unsigned>(std::atoi(argv[1])), static_cast<unsigned>(std::atoi(argv[2])),
+            static_cast<std::uint8_t>(argc > 3 ? std::atoi(argv[3]) : 1));
   mesh.introduce();
   mesh.connect();
   mesh.exchange();

@@ -136,8 +136,9 @@ class Subnet:
                               text=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
 
     def nodes(self):
-        """Returns name -> node, as `softib show` prints them."""
-        return {node["name"]: node for node in json.loads(self.softib("show", "--json"))["nodes"]}
+        """Returns name -> node, as `softib show` prints them: NAME, or of an HCA with two ports NAME[PORT]."""
+        return {node["name"] + (f'[{node["port"]}]' if node["ports"] > 1 else ""): node
+                for node in json.loads(self.softib("show", "--json"))["nodes"]}
 
     def command(self, hca, *command, options=()):
         return [self.program, "run", "--hca", hca, *options, "--", *command]

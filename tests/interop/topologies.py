@@ -2,6 +2,7 @@
 """topologies.py SOFTIB FABRIC_MESH: subnets of many switches. Under each routing engine of OpenSM, and
 under softib's own subnet manager, every pair of hosts talks by datagrams and by reliable connections, and
 a multicast datagram reaches every member of its group once, also after a cable has failed."""
+import contextlib
 import json
 import pathlib
 import re
@@ -9,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from opensm import OpenSm
@@ -25,15 +27,23 @@ JOIN = pathlib.Path(__file__).resolve().with_name("group_join.py")
 MGID = "ff12:abcd::1"
 
 
+def hca_of(host):
+    return host.partition("[")[0]
+
+
+def port_of(host):
+    return int(host.partition("[")[2].rstrip("]") or 1)
+
+
 class Mesh:
-    """FABRIC_MESH on each host of a subnet."""
+    """FABRIC_MESH on each host of a subnet, or on each port NAME[PORT] of HCAs with two."""
 
     def __init__(self, subnet, hosts):
         self.subnet = subnet
         self.hosts = hosts
         self.casts = 0
         self.programs = [
-            subnet.start(host, MESH, str(i), str(len(hosts)), stdin=subprocess.PIPE,
+            subnet.start(hca_of(host), MESH, str(i), str(len(hosts)), str(port_of(host)), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, bufsize=1)
             for i, host in enumerate(hosts)]
 
@@ -53,7 +63,7 @@ class Mesh:
         seen."""
         known = self.subnet.nodes()
         gids = [known[host]["gid"] for host in members]
-        mlid = self.subnet.run(self.hosts[0], PYTHON, str(JOIN), MGID, *gids).stdout.split()[-1]
+        mlid = self.subnet.run(hca_of(self.hosts[0]), PYTHON, str(JOIN), MGID, *gids).stdout.split()[-1]
         self.write(f"group {MGID} {mlid}\n")
         equal(set(self.read_lines()), {"attached"})
 
@@ -280,6 +290,128 @@ def test_opensm_hears_of_errors_of_a_link():
             "host-1", "ibping", "-f", "-c", "20", "-t", "20", lid, check=False) and lines(129))
         assert count("LinkDownedCounter") == 0, "the link is up"
         equal(manager.end(), 0)
+
+
+# A switch between two others, and HCAs with two ports: on two switches, on one, and one with a cable at its
+# second port only.
+TWO_PORTS = """
+Switch 8 "spine"
+[1] "left"[8]
+[2] "right"[8]
+
+Switch 8 "left"
+[1] "host-1"[1]
+[2] "host-2"[1]
+[3] "host-2"[2]
+[4] "host-4"[1]
+[8] "spine"[1]
+
+Switch 8 "right"
+[1] "host-1"[2]
+[2] "host-3"[2]
+[8] "spine"[2]
+
+Hca 2 "host-1"
+[1] "left"[1]
+[2] "right"[1]
+
+Hca 2 "host-2"
+[1] "left"[2]
+[2] "left"[3]
+
+Hca 2 "host-3"
+[2] "right"[2]
+
+Hca 1 "host-4"
+[1] "left"[4]
+"""
+TWO_PORTS_NODES = ["host-1[1]", "host-1[2]", "host-2[1]", "host-2[2]", "host-3[2]", "host-4"]
+
+
+@contextlib.contextmanager
+def two_port_subnet(*options):
+    with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+        file.write(TWO_PORTS)
+        file.flush()
+        with Subnet(SOFTIB, *options, "--topology", file.name) as subnet:
+            yield subnet
+
+
+def check_two_ports(subnet, manager=None):
+    """Pairs of ports, also those of one HCA, talk; programs find both ports, and each has its own counters."""
+    nodes = subnet.nodes()
+    equal(sorted(name for name in nodes if name.startswith("host-")), TWO_PORTS_NODES)
+    equal(len({nodes[name]["lid"] for name in TWO_PORTS_NODES}), len(TWO_PORTS_NODES))
+    equal({nodes[name]["node_guid"] for name in ("host-1[1]", "host-1[2]")}, {nodes["host-1[1]"]["node_guid"]})
+    mesh = Mesh(subnet, TWO_PORTS_NODES)
+    mesh.exchange()
+    check_multicast(subnet, mesh, manager)
+    mesh.end()
+    info = subnet.run("host-1", "ibv_devinfo").stdout
+    equal(re.findall(r"phys_port_cnt:\s+(\d+)", info), ["2"])
+    lids = [nodes[f"host-1[{port}]"]["lid"] for port in (1, 2)]
+    equal([int(lid) for lid in re.findall(r"port_lid:\s+(\d+)", info)], lids)
+    equal(info.count("PORT_ACTIVE"), 2)
+    equal([state for state in re.findall(r"state:\s+(PORT_\w+)", subnet.run("host-3", "ibv_devinfo").stdout)],
+          ["PORT_DOWN", "PORT_ACTIVE"])
+    status = subnet.run("host-1", "ibstat").stdout
+    equal([int(lid) for lid in re.findall(r"Base lid: (\d+)", status)], lids)
+    for port, lid in enumerate(lids, 1):
+        by = ("-P", str(port))
+        for to in lids:  # of whichever port an agent is asked
+            found = subnet.run("host-1", "smpquery", *by, "nodeinfo", str(to)).stdout
+            equal([int(number) for number in re.findall(r"^(?:NumPorts|LocalPort):\.+(\d+)$", found, re.MULTILINE)],
+                  [2, lids.index(to) + 1])
+        before = subnet.nodes()[f"host-1[{port}]"]["counters"]
+        counted = subnet.run("host-4", "perfquery", "-x", str(lid), str(port)).stdout
+        packets = int(re.search(r"^PortXmitPkts:\.+(\d+)$", counted, re.MULTILINE)[1])
+        assert before["sent_packets"] <= packets <= before["sent_packets"] + 8, (before, counted)
+    return lids
+
+
+def check_two_ports_are_found(subnet):
+    """ibnetdiscover, iblinkinfo and softib show agree."""
+    found = subnet.run("host-4", "ibnetdiscover").stdout
+    hca = re.search(r'^Ca\t2 "H-\w+"\s+# "host-1"\n((?:\[.*\n)+)', found, re.MULTILINE)
+    assert hca, found
+    equal(re.findall(r'^\[(\d)\].*# lid (\d+) .*"(\w+)" lid', hca[1], re.MULTILINE),
+          [(str(port), str(subnet.nodes()[f"host-1[{port}]"]["lid"]), at) for port, at in ((1, "left"), (2, "right"))])
+    links = subnet.run("host-4", "iblinkinfo").stdout
+    equal(len(re.findall(r'"host-1 ?"', links)), 2)
+    shown = subnet.softib("show", "--topology")
+    block = re.search(r'^Ca\s+2 "host-1".*\n((?:\[.*\n)+)', shown, re.MULTILINE)
+    assert block, shown
+    equal(re.findall(r'^\[(\d)\].*"(\w+)"\[(\d+)\]', block[1], re.MULTILINE), [("1", "left", "1"), ("2", "right", "1")])
+
+
+def test_two_port_hcas_under_opensm():
+    with two_port_subnet("--sm", "none") as subnet:
+        manager = OpenSm(subnet, "host-2", options="routing_engine updn\nsweep_interval 1\n")
+        wait_for("all ports to be active", lambda: all(
+            node["state"] == "active" for name, node in subnet.nodes().items() if name.startswith("host-")))
+        check_two_ports(subnet, manager)
+        check_two_ports_are_found(subnet)
+        # One port without the other.
+        subnet.softib("set", "port", "host-1[2]", "down")
+        wait_for("one port to be left", lambda: len(re.findall(
+            r'# "host-1" lid', subnet.run("host-4", "ibnetdiscover").stdout)) == 1)
+        equal(subnet.nodes()["host-1[1]"]["state"], "active")
+        equal(re.findall(r"state:\s+(PORT_\w+)", subnet.run("host-1", "ibv_devinfo").stdout),
+              ["PORT_ACTIVE", "PORT_DOWN"])
+        subnet.softib("set", "port", "host-1[2]", "up")
+        wait_for("the port", lambda: subnet.nodes()["host-1[2]"]["state"] == "active")
+        equal(manager.end(), 0)
+
+
+def test_two_port_hcas_under_the_own_subnet_manager():
+    with two_port_subnet() as subnet:
+        check_two_ports(subnet)
+        check_two_ports_are_found(subnet)
+        refused = subprocess.run([SOFTIB, "set", "lid", "host-1", "77"], env=subnet.environment, text=True,
+                                 stderr=subprocess.PIPE, check=False).stderr
+        assert "name one, as in host-1[1]" in refused, refused
+        subnet.softib("set", "lid", "host-1[2]", "77")
+        equal(subnet.nodes()["host-1[2]"]["lid"], 77)
 
 
 def test_discovery_agrees_with_softib_show():

@@ -76,14 +76,14 @@ void be_slow_client(double rate, std::uint64_t count) {
   auto& endpoint = *endpoint::process_endpoint().value();
   SlowReader reader;
   endpoint.add_mad_receiver(reader);
-  while (endpoint.port().state != PortState::active) std::this_thread::sleep_for(kTurn);
+  while (endpoint.first_port().state != PortState::active) std::this_thread::sleep_for(kTurn);
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   const auto request = test::node_request(endpoint).emit(bytes);
   const auto begin = steady_clock::now();
   for (std::uint64_t sent = 0; sent < count; std::this_thread::sleep_for(kTurn)) {
     const std::chrono::duration<double> passed = steady_clock::now() - begin;
     const auto due = std::min(count, static_cast<std::uint64_t>(passed.count() * rate));
-    for (; sent < due; ++sent) endpoint.send_mad(request);
+    for (; sent < due; ++sent) endpoint.send_mad(1, request);
   }
   endpoint.remove_mad_receiver(reader);
 }

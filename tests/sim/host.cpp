@@ -101,7 +101,7 @@ Host::Host(World& world, const HostOptions& options)
     view_.addresses.emplace_back(*daemon::ipv6_identity(false, guid, pkey_).link_local, 64);
     view_.groups = {ipv6().solicited_node()};
   }
-  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, port);
+  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, softib::HcaPorts(port));
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_}, options.queue_depth);
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options),
                                        [random = Random(~seed_of(options))]() mutable {

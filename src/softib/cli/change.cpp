@@ -93,8 +93,9 @@ class Arguments {
     return address.value_or(IpAddress());
   }
   /// Takes an end of a cable: NAME or NAME[PORT].
-  subnet::CableEnd cable_end() {
-    auto word = take("END");
+  subnet::CableEnd cable_end() { return named_port("END", kMaxSwitchPort); }
+  subnet::CableEnd named_port(std::string_view what, SwitchPort most) {
+    auto word = take(what);
     subnet::CableEnd end;
     const auto bracket = word.find('[');
     end.name = word.substr(0, bracket);
@@ -102,13 +103,22 @@ class Arguments {
       const bool is_closed = word.back() == ']';
       const auto digits = std::string_view(word).substr(bracket + 1);
       const auto port = number(digits.substr(0, digits.size() - (is_closed ? 1 : 0)));
-      if (!is_closed || !port || *port == 0 || *port > kMaxSwitchPort) {
-        refuse_value(word, "end of a cable", "NAME or NAME[PORT]");
+      if (!is_closed || !port || *port == 0 || *port > most) {
+        refuse_value(word, what == "END" ? "end of a cable" : "port of an HCA",
+                     "NAME or NAME[PORT]");
       }
       end.port = port.value_or(0);
     }
-    if (!refused_ && !is_valid_name(end.name)) refuse(invalid_name("end", end.name).message);
+    if (!refused_ && !is_valid_name(end.name)) {
+      refuse(invalid_name(what == "END" ? "end" : "HCA", end.name).message);
+    }
     return end;
+  }
+  /// Takes a port of an HCA: NAME, or NAME[PORT]. Returns the name, and sets the port.
+  std::string hca_port(std::uint8_t& port) {
+    const auto end = named_port("HCA", kMaxHcaPorts);
+    port = static_cast<std::uint8_t>(end.port);
+    return end.name;
   }
   /// The next argument; requires that one is left.
   [[nodiscard]] std::string_view next() const { return words_[next_]; }
@@ -151,7 +161,8 @@ Result<control::Request> read_hca(Arguments& words) {
 }
 
 Result<control::Request> read_port(Arguments& words) {
-  control::SetPort change{words.hca(), {}};
+  control::SetPort change;
+  change.hca = words.hca_port(change.port);
   change.state = words.state("state of a port", "up|down|init|armed", [](std::string_view word) {
     return control::parse_port_state(word == "up" ? "active" : word);
   });
@@ -159,20 +170,23 @@ Result<control::Request> read_port(Arguments& words) {
 }
 
 Result<control::Request> read_lid(Arguments& words) {
-  control::SetLid change{words.hca(), {}};
+  control::SetLid change;
+  change.hca = words.hca_port(change.port);
   constexpr std::uint16_t kLast = ipoib::kFirstMulticastLid.value() - 1;
   change.lid = Lid(words.number_between<std::uint16_t>("LID", "LID", 1, kLast));
   return words.done(change);
 }
 
 Result<control::Request> read_mtu(Arguments& words) {
-  control::SetMtu change{words.hca(), 0};
+  control::SetMtu change;
+  change.hca = words.hca_port(change.port);
   change.mtu = words.mtu();
   return words.done(change);
 }
 
 Result<control::Request> read_link(Arguments& words) {
-  control::SetLink change{words.hca(), {}};
+  control::SetLink change;
+  change.hca = words.hca_port(change.port);
   if (words.take_last("off")) return words.done(change);
   auto& faults = change.faults;
   do {
@@ -231,7 +245,7 @@ Result<control::Request> read_partition(Arguments& words) {
 Result<control::Request> read_pkey(Arguments& words) {
   control::MovePKey change;
   change.pkey = words.pkey();
-  change.hca = words.hca();
+  change.hca = words.hca_port(change.port);
   change.index = words.number_between<std::uint16_t>("INDEX", "index", 0, kPKeyTableSize - 1);
   return words.done(change);
 }
@@ -304,13 +318,14 @@ struct Change {
 constexpr std::array kChanges{
     Change{"hca", "HCA present|absent|failed",
            "add or repair an HCA; remove it; let it fail\nwhile programs use it", read_hca},
-    Change{"port", "HCA up|down|init|armed", "set the state of an HCA's port (up: active)",
+    Change{"port", "HCA[PORT] up|down|init|armed",
+           "set the state of an HCA's port (up: active);\nPORT is needed if two have cables",
            read_port},
-    Change{"lid", "HCA LID", "set the LID of an HCA's port", read_lid},
-    Change{"mtu", "HCA BYTES", "set the MTU of an HCA's port, for paths and\nlater joins",
+    Change{"lid", "HCA[PORT] LID", "set the LID of an HCA's port", read_lid},
+    Change{"mtu", "HCA[PORT] BYTES", "set the MTU of an HCA's port, for paths and\nlater joins",
            read_mtu},
     Change{
-        "link", "HCA off|FAULT...",
+        "link", "HCA[PORT] off|FAULT...",
         "lose, duplicate, reorder, corrupt or delay\nwhat the HCA sends, for tests. FAULT: loss,\n"
         "duplicate, reorder, corrupt or cm-loss (of\nconnection management only) with "
         "a\npercentage, "
@@ -329,11 +344,12 @@ constexpr std::array kChanges{
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
            "the\npartition with its groups",
            read_partition},
-    Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
+    Change{"pkey", "PKEY HCA[PORT] INDEX", "move a key to an index of an HCA's P_Key\ntable",
+           read_pkey},
     Change{
         "cable", "END [END] up|down|flap|stall|SETTING...",
         "let a cable fail or come up again, or change\nit. END: an HCA, or a switch, with [PORT]\n"
-        "if it has several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
+        "if there are several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
         "speed SDR|DDR|QDR, loss with a percentage,\ndelay with milliseconds, overruns with a\n"
         "number of periods",
         read_cable},

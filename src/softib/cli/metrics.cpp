@@ -56,17 +56,18 @@ void add_counters(Families& to, const std::string& prefix, const Labels& labels,
 }
 
 void add_node(Families& to, const Labels& of_subnet, const json::object& node) {
-  const Labels labels = with(of_subnet, "hca", string_of(node, "name"));
+  const auto value_of = [&node](std::string_view key) {
+    const json::value* const value = node.if_contains(key);
+    return value != nullptr ? static_cast<double>(number(*value)) : 0;
+  };
+  const Labels labels = with(with(of_subnet, "hca", string_of(node, "name")), "port",
+                             std::to_string(static_cast<unsigned>(value_of("port"))));
   Labels all = labels;
   for (const char* const each : {"node_guid", "port_guid", "gid"})
     all.push_back({each, string_of(node, each)});
   to.gauge("softib_port_info", "The port of an HCA; the value is always 1.", all, 1);
   to.states("softib_port_state", "State of the port.", labels, kPortStates,
             string_of(node, "state"));
-  const auto value_of = [&node](std::string_view key) {
-    const json::value* const value = node.if_contains(key);
-    return value != nullptr ? static_cast<double>(number(*value)) : 0;
-  };
   to.gauge("softib_port_lid", "LID; 0 if it has none.", labels, value_of("lid"));
   to.gauge("softib_port_mtu_bytes", "MTU of the port.", labels, value_of("mtu"));
   to.gauge("softib_port_rate_bytes_per_second", "Rate of the port.", labels,

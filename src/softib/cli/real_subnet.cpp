@@ -203,6 +203,7 @@ class RealSubnetWriter {
       port["to_port"] = there.port;
     } else {
       port["hca"] = topology_.hcas[there.index].name;
+      port["hca_port"] = there.port;
     }
     ports_[here.index].push_back(std::move(port));
   }

@@ -71,7 +71,8 @@ std::string member(const json::value& value) {
   note(State::kNonMember, "non");
   note(State::kSendOnlyNonMember, "send-only");
   note(State::kSendOnlyFullMember, "send-only-full");
-  const std::string name = text(object, "hca");
+  const std::string name =
+      text(object, "hca") + (object.contains("port") ? '[' + text(object, "port") + ']' : "");
   return how == "full" ? name : name + "(" + how + ")";
 }
 
@@ -84,6 +85,13 @@ std::string lids(const json::object& node) {
   const unsigned lid = number("lid");
   const unsigned last = lid + (1U << number("lmc")) - 1;
   return last == lid ? std::to_string(lid) : std::to_string(lid) + '-' + std::to_string(last);
+}
+
+/// The name of a node: that of its HCA, with the port if the HCA has two.
+std::string name_of(const json::object& node) {
+  const auto* const ports = node.if_contains("ports");
+  const bool has_two = ports != nullptr && ports->is_number() && ports->to_number<unsigned>() > 1;
+  return text(node, "name") + (has_two ? '[' + text(node, "port") + ']' : "");
 }
 
 /// The rate in Gb/s: "40", "2.5"; "-" if there is none.
@@ -129,7 +137,7 @@ Table nodes(const json::object& subnet) {
   for (const auto& value : all) {
     const auto& node = value.as_object();
     std::vector<std::string> row{lids(node),
-                                 text(node, "name"),
+                                 name_of(node),
                                  text(node, "state"),
                                  text(node, "mtu"),
                                  gbits(node),
@@ -159,10 +167,12 @@ Table switches(const json::object& subnet) {
     for (const auto& each : list(at, "ports")) {
       const auto& port = each.as_object();
       const bool is_cable = port.contains("to");
-      table.add(
-          {text(at, "name"), text(at, "lid"), text(port, "port"), text(port, "state"),
-           is_cable ? text(port, "to") + '[' + text(port, "to_port") + ']' : text(port, "hca"),
-           text(port, "sent_packets"), text(port, "discards")});
+      const auto* const ports = port.if_contains("hca_ports");
+      const bool is_named = is_cable || (ports != nullptr && *ports != 1);
+      table.add({text(at, "name"), text(at, "lid"), text(port, "port"), text(port, "state"),
+                 text(port, is_cable ? "to" : "hca") +
+                     (is_named ? '[' + text(port, is_cable ? "to_port" : "hca_port") + ']' : ""),
+                 text(port, "sent_packets"), text(port, "discards")});
     }
   }
   return table;
@@ -218,7 +228,7 @@ Table counters(const json::object& subnet) {
     const auto& node = value.as_object();
     const auto* counted = node.if_contains("counters");
     if (counted != nullptr && counted->is_object()) {
-      add_counters(table, text(node, "name"), counted->get_object());
+      add_counters(table, name_of(node), counted->get_object());
     }
   }
   return table;
@@ -254,7 +264,7 @@ Table brief_nodes(const json::object& subnet) {
                {"DROPPED", Align::right}});
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
-    table.add({lids(node), brief_name(text(node, "name")), text(node, "state"), text(node, "mtu"),
+    table.add({lids(node), brief_name(name_of(node)), text(node, "state"), text(node, "mtu"),
                gbits(node), std::to_string(list(node, "processes").size()),
                std::to_string(counter(node, "sent_packets")),
                std::to_string(counter(node, "received_packets")),

@@ -90,27 +90,30 @@ class SubnetReader {
                                    number_of<std::uint8_t>(from, "port_count")});
     read_.lids.switches.emplace_back(number_of<std::uint16_t>(from, "lid"));
   }
-  /// The node of a switch is none.
+  /// The node of a switch is none; each other one is a port of an HCA.
   void read_hca(const json::object& from) {
     if (json::value_to<std::string>(from.at("switch")).empty()) return;
     const auto name = json::value_to<std::string>(from.at("name"));
-    topology::Hca hca{name,
-                      json::value_to<std::string>(from.at("description")),
-                      guid_of(from, "node_guid"),
-                      number_of<std::uint8_t>(from, "port"),
-                      {}};
-    hca.port_guids[hca.ports - 1U] = guid_of(from, "port_guid");
-    auto& lids = read_.lids.hcas.emplace_back();
-    lids[hca.ports - 1U] = Lid(number_of<std::uint16_t>(from, "lid"));
+    const auto [known, is_new] =
+        hcas_.try_emplace(name, static_cast<std::uint16_t>(topology().hcas.size()));
+    const std::uint16_t index = known->second;
+    if (is_new) {
+      topology().hcas.push_back({name,
+                                 json::value_to<std::string>(from.at("description")),
+                                 guid_of(from, "node_guid"),
+                                 number_of<std::uint8_t>(from, "ports"),
+                                 {}});
+      read_.lids.hcas.emplace_back();
+    }
+    const auto port = number_of<std::uint8_t>(from, "port");
+    topology().hcas[index].port_guids[port - 1U] = guid_of(from, "port_guid");
+    read_.lids.hcas[index][port - 1U] = Lid(number_of<std::uint16_t>(from, "lid"));
     read_.lids.lmc = number_of<std::uint8_t>(from, "lmc");
     const auto at = switches_.find(json::value_to<std::string>(from.at("switch")));
-    const auto port = number_of<unsigned>(from, "switch_port");
-    const auto index = static_cast<std::uint16_t>(topology().hcas.size());
-    if (at != switches_.end() && port <= topology::kMaxSwitchPorts) {
-      topology().cables.push_back(cable({true, at->second, static_cast<std::uint8_t>(port)},
-                                        {false, index, hca.ports}, from));
-    }
-    topology().hcas.push_back(std::move(hca));
+    const auto switch_port = number_of<unsigned>(from, "switch_port");
+    if (at == switches_.end() || switch_port > topology::kMaxSwitchPorts) return;
+    topology().cables.push_back(cable({true, at->second, static_cast<std::uint8_t>(switch_port)},
+                                      {false, index, port}, from));
   }
   /// Both ends name a cable between switches; it is taken from the smaller one.
   void read_cables(const json::object& from) {
@@ -131,6 +134,7 @@ class SubnetReader {
 
   SubnetTopology read_;
   std::map<std::string, std::uint16_t> switches_;
+  std::map<std::string, std::uint16_t> hcas_;
 };
 
 }  // namespace

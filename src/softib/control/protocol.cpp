@@ -79,6 +79,12 @@ class Members {
     return std::string(value->get_string());
   }
   std::string hca() { return valid_name("hca"); }
+  std::uint8_t hca_port() {
+    if (!has("port")) return 0;
+    const auto port = number<std::uint8_t>("port", kMaxHcaPorts);
+    if (port == 0) invalid("port");
+    return port;
+  }
   std::string valid_name(std::string_view key) {
     auto name = text(key);
     if (!is_valid_name(name)) invalid(key);
@@ -176,25 +182,34 @@ json::object content(const Show&) { return {{"command", "show"}}; }
 json::object content(const SetHca& request) {
   return {{"command", "set-hca"}, {"hca", request.hca}, {"state", name(request.state)}};
 }
+/// A command on a port of an HCA; 0: the only one.
+json::object of_port(json::object command, std::uint8_t port) {
+  if (port != 0) command["port"] = port;
+  return command;
+}
 json::object content(const SetPort& request) {
-  return {{"command", "set-port"}, {"hca", request.hca}, {"state", name(request.state)}};
+  return of_port({{"command", "set-port"}, {"hca", request.hca}, {"state", name(request.state)}},
+                 request.port);
 }
 json::object content(const SetLid& request) {
-  return {{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}};
+  return of_port({{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}},
+                 request.port);
 }
 json::object content(const SetMtu& request) {
-  return {{"command", "set-mtu"}, {"hca", request.hca}, {"mtu", request.mtu}};
+  return of_port({{"command", "set-mtu"}, {"hca", request.hca}, {"mtu", request.mtu}},
+                 request.port);
 }
 json::object content(const SetLink& request) {
-  return {{"command", "set-link"},
-          {"hca", request.hca},
-          {"loss", request.faults.loss},
-          {"duplicate", request.faults.duplicate},
-          {"reorder", request.faults.reorder},
-          {"delay", request.faults.delay},
-          {"corrupt", request.faults.corrupt},
-          {"cm_loss", request.faults.cm_loss},
-          {"seed", request.faults.seed}};
+  return of_port({{"command", "set-link"},
+                  {"hca", request.hca},
+                  {"loss", request.faults.loss},
+                  {"duplicate", request.faults.duplicate},
+                  {"reorder", request.faults.reorder},
+                  {"delay", request.faults.delay},
+                  {"corrupt", request.faults.corrupt},
+                  {"cm_loss", request.faults.cm_loss},
+                  {"seed", request.faults.seed}},
+                 request.port);
 }
 json::object content(const FailQps& request) {
   return {{"command", "fail-qps"}, {"hca", request.hca}, {"qpn", request.qpn.value()}};
@@ -219,10 +234,11 @@ json::object content(const DeletePartition& request) {
   return {{"command", "delete-partition"}, {"pkey", subnet::pkey_text(request.pkey)}};
 }
 json::object content(const MovePKey& request) {
-  return {{"command", "move-pkey"},
-          {"hca", request.hca},
-          {"pkey", subnet::pkey_text(request.pkey)},
-          {"index", request.index}};
+  return of_port({{"command", "move-pkey"},
+                  {"hca", request.hca},
+                  {"pkey", subnet::pkey_text(request.pkey)},
+                  {"index", request.index}},
+                 request.port);
 }
 /// A command on the cable of these ends.
 json::object cable_command(std::string_view command, const subnet::CableEnd& from,
@@ -318,15 +334,15 @@ Result<Request> parse_request(std::string_view line) {
     return members.done(request);
   }
   if (command == "set-port") {
-    SetPort request{members.hca(), members.one_of("state", kPortStates)};
+    SetPort request{members.hca(), members.one_of("state", kPortStates), members.hca_port()};
     return members.done(request);
   }
   if (command == "set-lid") {
-    SetLid request{members.hca(), Lid(members.number("lid"))};
+    SetLid request{members.hca(), Lid(members.number("lid")), members.hca_port()};
     return members.done(request);
   }
   if (command == "set-mtu") {
-    SetMtu request{members.hca(), members.number("mtu")};
+    SetMtu request{members.hca(), members.number("mtu"), members.hca_port()};
     return members.done(request);
   }
   if (command == "set-link") {
@@ -337,7 +353,8 @@ Result<Request> parse_request(std::string_view line) {
          members.number("reorder", LinkFaults::kAlways),
          members.number("delay", LinkFaults::kMaxDelay),
          members.number("corrupt", LinkFaults::kAlways),
-         members.number("cm_loss", LinkFaults::kAlways), members.number<std::uint32_t>("seed")}};
+         members.number("cm_loss", LinkFaults::kAlways), members.number<std::uint32_t>("seed")},
+        members.hca_port()};
     return members.done(request);
   }
   if (command == "fail-qps") {
@@ -378,7 +395,7 @@ Result<Request> parse_request(std::string_view line) {
   }
   if (command == "delete-partition") return members.done(DeletePartition{members.pkey()});
   if (command == "move-pkey") {
-    MovePKey request{members.hca(), members.pkey(), members.number("index")};
+    MovePKey request{members.hca(), members.pkey(), members.number("index"), members.hca_port()};
     return members.done(request);
   }
   return Error{EINVAL, "unknown command '" + command + "'"};

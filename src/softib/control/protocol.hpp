@@ -23,6 +23,7 @@
 //   {"command":"restart-sm"}
 //   {"command":"stop"}                                              ends the subnet process
 //
+// set-port, set-lid, set-mtu, set-link and move-pkey need "port":NUMBER if the HCA has two ports.
 // A request without a result gets {}. A failed one gets "error CODE REASON", with an errno value.
 // A P_Key is a string of four hexadecimal digits after 0x.
 // HCA processes send only attach, which is plain text because libsoftib.so has no JSON library
@@ -54,18 +55,22 @@ struct SetHca {
 struct SetPort {
   std::string hca;
   PortState state = PortState::active;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct SetLid {
   std::string hca;
   Lid lid;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct SetMtu {
   std::string hca;
   std::uint16_t mtu = 0;  ///< bytes
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct SetLink {
   std::string hca;
   LinkFaults faults;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct FailQps {
   std::string hca;
@@ -91,6 +96,7 @@ struct MovePKey {
   std::string hca;
   PKey pkey;
   std::uint16_t index = 0;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct SetCable {
   subnet::CableEnd from;

@@ -24,7 +24,7 @@ using ipoib::QKey;
 using ipoib::Qpn;
 using ipoib::ServiceLevel;
 
-/// Limits of one subnet. Node 0 is the SM's own port.
+/// Limits of one subnet. A node is a port of an HCA; node 0 is the SM's own port.
 inline constexpr std::size_t kMaxNodes = 1024;
 inline constexpr std::size_t kMaxGroups = 1024;  ///< multicast LIDs 0xc000 and up
 inline constexpr std::size_t kPKeyTableSize = 32;
@@ -72,8 +72,9 @@ enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 
 struct PortAttributes {
   Guid node_guid;
   Guid port_guid;
-  /// Port number on the HCA: its last port. The ports before it have no cable.
-  std::uint8_t number = 1;
+  std::uint8_t number = 1;     ///< of the port on its HCA
+  std::uint8_t hca_ports = 1;  ///< of the HCA, with and without a cable
+  bool has_cable = true;       ///< false: the subnet knows nothing of the port (HcaPorts)
   std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
   Lid lid;               ///< the first of its 2^lmc LIDs
   std::uint8_t lmc = 0;  ///< at most ipoib::kMaxLmc

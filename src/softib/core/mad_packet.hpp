@@ -26,6 +26,7 @@ struct MadPacket {
   Qpn destination;                      ///< 0 for subnet management packets, else 1
   QKey qkey;                            ///< kGsiQKey for QP1
   std::optional<ipoib::wire::Grh> grh;  ///< never of subnet management packets (IBA 14.2.1)
+  std::uint8_t port = 1;  ///< of the HCA, by which it leaves, or has arrived; not on the wire
   Bytes mad{};
 
   /// Returns nullopt unless `packet` is a UD packet with 256 bytes of payload to QP0 or QP1.

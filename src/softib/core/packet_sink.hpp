@@ -60,6 +60,7 @@ struct OutgoingPacket {
   Lid dlid;
   Qpn destination;
   Purpose purpose = Purpose::datagram;
+  std::uint8_t port = 1;     ///< of the HCA, by which it leaves
   bool has_icrc = false;     ///< ends with its ICRC; only over links with bit errors
   bool is_streamed = false;  ///< the receiver is busy with earlier ones, see streaming_copy.hpp
 
@@ -93,6 +94,7 @@ struct ArrivedPacket {
   bool checksums_valid = false;  ///< by the sender's HCA, or the segmentation of a large packet
   GsoInfo gso{};
   bool has_icrc = false;  ///< ends with its ICRC, which has not been checked
+  std::uint8_t port = 1;  ///< of the HCA, at which it has arrived
 };
 
 /// Number of packets after segmentation.
@@ -106,6 +108,7 @@ class PacketSink {
  public:
   virtual ~PacketSink() = default;
   /// Delivers each packet, or drops and counts it. Keeps the order of packets to one destination.
+  /// All leave by one port.
   virtual void send(std::span<const OutgoingPacket> batch) = 0;
 };
 
@@ -127,9 +130,9 @@ class ConnectedSink {
   virtual ~ConnectedSink() = default;
   /// Sends packets, all to one queue pair, without waiting.
   [[nodiscard]] virtual TrySent try_send(std::span<const OutgoingPacket> batch) = 0;
-  /// Whether the process of a queue pair lives and has not taken all packets that were sent to it.
-  /// Such packets are late, and not lost.
-  [[nodiscard]] virtual bool has_untaken(Lid dlid, Qpn destination) = 0;
+  /// Whether the process of a queue pair lives and has not taken all packets that were sent to it
+  /// by `port`. Such packets are late, and not lost.
+  [[nodiscard]] virtual bool has_untaken(std::uint8_t port, Lid dlid, Qpn destination) = 0;
 };
 
 }  // namespace softib

@@ -43,7 +43,9 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
       return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
     // The subnet process says what is wrong with another port.
-    const bool is_it = record && (wanted->port == 0 || wanted->port == record->port.number);
+    const auto ports = record ? fabric->hca_ports(*node) : std::nullopt;
+    const bool is_it = ports && (wanted->port == 0 ||
+                                 (ports->has(wanted->port) && (*ports)[wanted->port].has_cable));
     if (is_it) return *node;
   }
   return control::request_attach(folder, *wanted);

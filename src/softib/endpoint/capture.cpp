@@ -3,6 +3,8 @@
 // name theirs, so such a packet is captured twice.
 #include "softib/endpoint/capture.hpp"
 
+#include <algorithm>
+
 #include "softib/core/large_packet.hpp"
 
 namespace softib::endpoint {
@@ -37,14 +39,15 @@ void Capture::add_mad(ConstBytes packet, Direction direction) {
   file_.flush();
 }
 
-bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& arrived, Lid own) {
+bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& arrived, const HcaPorts& own) {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.bytes);
-  if (!packet || packet->lrh.slid != own) return false;
+  const auto is_own = [&](const PortAttributes& port) { return port.lid == packet->lrh.slid; };
+  if (!packet || std::ranges::none_of(own.all(), is_own)) return false;
   return QpnLayout::epoch(packet->deth.source) == process.epoch &&
          QpnLayout::slot(packet->deth.source) == process.slot;
 }
 
-void Capture::received(std::span<const ArrivedPacket> batch, Lid own) {
+void Capture::received(std::span<const ArrivedPacket> batch, const HcaPorts& own) {
   const std::lock_guard lock(mutex_);
   const auto now = system_clock::now();
   for (const auto& packet : batch) {

@@ -54,9 +54,10 @@ class CaptureFile {
   std::vector<std::uint8_t> batch_;
 };
 
-/// Whether a process has sent the packet that arrives at its own port, whose LID is `own`. Packets
-/// of a connection do not tell.
-[[nodiscard]] bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& packet, Lid own);
+/// Whether a process has sent the packet that arrives at its own HCA, which has the ports `own`.
+/// Packets of a connection do not tell.
+[[nodiscard]] bool is_sent_by(const RemoteProcess& process, const ArrivedPacket& packet,
+                              const HcaPorts& own);
 
 /// Captures each packet and MAD that an endpoint sends or receives, once.
 class Capture final : public PacketObserver {
@@ -67,7 +68,7 @@ class Capture final : public PacketObserver {
   void sent(std::span<const OutgoingPacket> batch) override;
   TrySent try_send(std::span<const OutgoingPacket> batch,
                    const std::function<TrySent()>& send) override;
-  void received(std::span<const ArrivedPacket> batch, Lid own) override;
+  void received(std::span<const ArrivedPacket> batch, const HcaPorts& own) override;
   void mad_sent(ConstBytes packet) override { add_mad(packet, Direction::sent); }
   void mad_received(ConstBytes packet) override { add_mad(packet, Direction::received); }
 

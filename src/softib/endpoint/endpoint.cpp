@@ -38,20 +38,15 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
       router_(
           folder_, fabric_, wire_, node_,
           [this](transport::WirePacket packet, ipoib::Duration wait) {
-            faulty_link_.hold(std::move(packet), wait);
+            FaultyLink& link = *port_with(packet.port).link;
+            link.hold(std::move(packet), wait);
           },
           qpn_seed(slot_)),
-      last_port_(record.port),
+      ports_(make_ports(record)),
       live_captures_(folder_, {node_, slot_.index(), slot_.epoch()}),
-      faulty_link_([this](const WirePacket& packet) { send_now(packet); },
-                   [this](FaultyLink::Event event) {
-                     count(event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault
-                                                            : fabric::PortCounter::link_duplicates);
-                   },
-                   std::uint64_t{node_} << 32 | qpn_seed(slot_)),
       network_(make_network(record.port)),
       engine_(slot_.listener(), *this) {
-  set_faults(record.port.faults);
+  set_faults();
   slot_.occupy(fabric_);
   // The first packets are captured, too.
   {
@@ -65,7 +60,7 @@ Endpoint::Endpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex
 Endpoint::~Endpoint() {
   // Stop the engine before the listener that it uses is closed.
   engine_.stop();
-  faulty_link_.stop();
+  for (const Port& port : ports_) port.link->stop();
   wire_.disconnect();  // tells the engine
   if (!belongs_to_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
@@ -76,18 +71,60 @@ void Endpoint::detach() {
   turn_done();  // reports what the engine has not reported
   set_lost();   // even if the HCA is restored later
   (void)live_captures_.follow(0);
-  faulty_link_.stop();
+  for (const Port& port : ports_) port.link->stop();
   wire_.disconnect();
   slot_.leave(folder_, fabric_);
 }
 
-PortAttributes Endpoint::port() const {
-  const auto record = fabric_.node(node_);
-  if (record && !lost_)
-    return record->port.serves(hca_generation_) ? record->port : disconnected(record->port);
+std::vector<Endpoint::Port> Endpoint::make_ports(const subnet::Node& first) {
+  std::vector<Port> ports;
+  ports.push_back(make_port(node_, first.port));
+  const auto second =
+      first.other_port != subnet::kNoOtherPort ? fabric_.node(first.other_port) : std::nullopt;
+  if (second && second->name == first.name && second->port.number != first.port.number) {
+    ports.push_back(make_port(first.other_port, second->port));
+  }
+  return ports;
+}
+
+Endpoint::Port Endpoint::make_port(NodeIndex node, const PortAttributes& port) {
+  const auto count_event = [this, node](FaultyLink::Event event) {
+    count(node,
+          event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault
+                                           : fabric::PortCounter::link_duplicates,
+          1);
+  };
+  const std::uint64_t seed = std::uint64_t{node} << 32 | qpn_seed(slot_);
+  auto link = std::make_unique<FaultyLink>([this](const WirePacket& packet) { send_now(packet); },
+                                           count_event, seed);
+  return {.node = node, .number = port.number, .last = port, .link = std::move(link)};
+}
+
+/// The first one if no port of this number has a cable.
+const Endpoint::Port& Endpoint::port_with(std::uint8_t number) const {
+  const auto& last = ports_.back();
+  return last.number == number ? last : ports_.front();
+}
+
+NodeIndex Endpoint::node_of(std::uint8_t port) const { return port_with(port).node; }
+
+bool Endpoint::is_lost() const { return lost_ || !read(ports_.front()).serves(hca_generation_); }
+
+PortAttributes Endpoint::read(const Port& port) const {
+  const auto record = fabric_.node(port.node);
+  if (record && !lost_) {
+    const bool is_served = record->port.serves(hca_generation_);
+    return is_served ? record->port : disconnected(record->port);
+  }
   const std::lock_guard lock(port_mutex_);
-  return lost_ || fabric_.port_state(node_) == PortState::down ? disconnected(last_port_)
-                                                               : last_port_;
+  return lost_ || fabric_.port_state(port.node) == PortState::down ? disconnected(port.last)
+                                                                   : port.last;
+}
+
+HcaPorts Endpoint::ports() const {
+  HcaPorts ports(read(ports_.front()));
+  if (ports_.size() > 1) ports.set(read(ports_.back()));
+  return ports;
 }
 
 transport::SendMode Endpoint::send_mode() const {
@@ -100,9 +137,13 @@ void Endpoint::set_lost() {
   is_special_ = true;
 }
 
-void Endpoint::set_faults(const LinkFaults& faults) {
-  faulty_link_.set(faults);
-  is_special_ = lost_ || faults.any();
+void Endpoint::set_faults() {
+  bool any = false;
+  for (const Port& port : ports_) {
+    port.link->set(port.last.faults);
+    any |= port.last.faults.any();
+  }
+  is_special_ = lost_ || any;
 }
 
 void Endpoint::send(std::span<const OutgoingPacket> batch) {
@@ -126,8 +167,8 @@ TrySent Endpoint::try_send_unobserved(std::span<const OutgoingPacket> batch) {
   return batch.size();
 }
 
-bool Endpoint::has_untaken(Lid dlid, Qpn destination) {
-  return !is_inactive() && router_.has_untaken(dlid, destination);
+bool Endpoint::has_untaken(std::uint8_t port, Lid dlid, Qpn destination) {
+  return !is_inactive() && router_.has_untaken(port, dlid, destination);
 }
 
 /// Large packets are segmented first: each segment has faults of its own. A datagram to QP0 or QP1
@@ -144,7 +185,8 @@ void Endpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
       copy.destination = packet.destination;
       copy.purpose = packet.purpose;
       copy.checksums_valid = packet.checksums_valid || packet.gso.size != 0;
-      faulty_link_.send(std::move(copy));
+      copy.port = packet.port;
+      port_with(packet.port).link->send(std::move(copy));
     });
   }
 }
@@ -163,37 +205,39 @@ void Endpoint::send_now(const WirePacket& packet) {
       out.dlid = packet.dlid;
       out.destination = packet.destination;
       out.purpose = packet.purpose;
+      out.port = packet.port;
       // A connection sends again what there was no room for.
       const auto mode =
           packet.purpose == Purpose::datagram ? send_mode() : transport::SendMode::as_room_permits;
       return router_.send({&out, 1}, mode);
     }
     case WirePacket::Kind::mad:
-      return router_.send_mad(packet.bytes, on_wire);
+      return router_.send_mad(packet.port, packet.bytes, on_wire);
     case WirePacket::Kind::mad_to_node:
       return router_.send_mad_to(packet.node, on_wire);
   }
 }
 
-void Endpoint::send_mad(ConstBytes packet) {
+void Endpoint::send_mad(std::uint8_t port, ConstBytes packet) {
   if (auto* const observer = this->observer()) observer->mad_sent(packet);
   if (is_inactive()) return;
-  if (!is_special_) return router_.send_mad(packet);
-  faulty_link_.send({.kind = WirePacket::Kind::mad,
-                     .bytes = {packet.begin(), packet.end()},
-                     .dlid = Lid(),
-                     .destination = Qpn()});
+  if (!is_special_) return router_.send_mad(port, packet);
+  port_with(port).link->send({.kind = WirePacket::Kind::mad,
+                              .bytes = {packet.begin(), packet.end()},
+                              .dlid = Lid(),
+                              .destination = Qpn(),
+                              .port = port});
 }
 
 void Endpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
   if (auto* const observer = this->observer()) observer->mad_sent(packet);
   if (is_inactive()) return;
   if (!is_special_) return router_.send_mad_to(node, {packet});
-  faulty_link_.send({.kind = WirePacket::Kind::mad_to_node,
-                     .bytes = {packet.begin(), packet.end()},
-                     .dlid = Lid(),
-                     .destination = Qpn(),
-                     .node = node});
+  ports_.front().link->send({.kind = WirePacket::Kind::mad_to_node,
+                             .bytes = {packet.begin(), packet.end()},
+                             .dlid = Lid(),
+                             .destination = Qpn(),
+                             .node = node});
 }
 
 void Endpoint::set_deadline(ipoib::TimePoint when) {
@@ -248,7 +292,7 @@ void Endpoint::follow_captures() {
 void Endpoint::set_receiver(PacketReceiver* receiver) {
   with_delivery_lock([&] {
     receiver_ = receiver;
-    port_reported_ = false;
+    for (Port& port : ports_) port.is_reported = false;
   });
   if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
@@ -293,19 +337,33 @@ void Endpoint::hung_up(int fd) {
   if (watcher_ != nullptr) watcher_->hung_up(fd);
 }
 
-void Endpoint::count(fabric::PortCounter counter, std::uint64_t by) {
+void Endpoint::count(fabric::PortCounter counter, std::uint64_t by) { count(node_, counter, by); }
+
+void Endpoint::count(NodeIndex at, fabric::PortCounter counter, std::uint64_t by) {
   const bool is_of_port = network_ != nullptr && node_ == kSubnetNode;
-  if (by != 0) fabric_.count(is_of_port ? kRoceNode : node_, counter, by);
+  if (by != 0) fabric_.count(is_of_port ? kRoceNode : at, counter, by);
 }
 
 fabric::PortCounterValues Endpoint::counters() const { return fabric_.counters(node_); }
 
+void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
+  if (ports_.size() == 1) return arrived_at_port(packets);
+  while (!packets.empty()) {
+    const auto is_other = [&](const auto& packet) { return packet.port != packets.front().port; };
+    const auto end = std::ranges::find_if(packets, is_other);
+    const auto together = packets.first(static_cast<std::size_t>(end - packets.begin()));
+    packets = packets.subspan(together.size());
+    arrived_at_port(together);
+  }
+}
+
 /// Drops packets unless the port is active. mad_arrived() need not: the sender of a MAD has checked
 /// the port (Router::send_mad()).
-void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
+void Endpoint::arrived_at_port(std::span<const ArrivedPacket> packets) {
   const auto number = count_packets(packets);
-  if (lost_ || fabric_.port_state(node_) != PortState::active) {
-    return count(fabric::PortCounter::drop_port_not_active, number);
+  const NodeIndex node = node_of(packets.front().port);
+  if (lost_ || fabric_.port_state(node) != PortState::active) {
+    return count(node, fabric::PortCounter::drop_port_not_active, number);
   }
   std::uint64_t bytes = 0;
   bool has_icrcs = false;
@@ -313,14 +371,14 @@ void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
     bytes += segmented_size(packet);
     has_icrcs |= packet.has_icrc;
   }
-  count_received(number, bytes);
+  count_received(node, number, bytes);
   if (has_icrcs) packets = check_icrcs(packets);
   const std::lock_guard lock(delivery_mutex_);
-  if (auto* const observer = this->observer()) observer->received(packets, port().lid);
+  if (auto* const observer = this->observer()) observer->received(packets, ports());
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
-    count(fabric::PortCounter::drop_no_receiver, count_packets(packets));
+    count(node, fabric::PortCounter::drop_no_receiver, count_packets(packets));
   }
 }
 
@@ -336,21 +394,25 @@ std::span<const ArrivedPacket> Endpoint::check_icrcs(std::span<const ArrivedPack
 }
 
 void Endpoint::mad_arrived(const transport::MadOnWire& mad) {
-  if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
-  count_received(1, mad.bytes.size());
-  if (mad.has_icrc && !has_valid_icrc(mad.bytes)) return count(fabric::PortCounter::drop_icrc, 1);
+  const NodeIndex node = node_of(mad.port);
+  if (lost_) return count(node, fabric::PortCounter::drop_port_not_active, 1);
+  count_received(node, 1, mad.bytes.size());
+  if (mad.has_icrc && !has_valid_icrc(mad.bytes)) {
+    return count(node, fabric::PortCounter::drop_icrc, 1);
+  }
   const auto bytes = mad.has_icrc ? without_icrc(mad.bytes) : mad.bytes;
   const std::lock_guard lock(delivery_mutex_);
   if (auto* const observer = this->observer()) observer->mad_received(bytes);
-  const auto packet = MadPacket::parse(bytes);
-  if (!packet) return count(fabric::PortCounter::drop_malformed, 1);
+  auto packet = MadPacket::parse(bytes);
+  if (!packet) return count(node, fabric::PortCounter::drop_malformed, 1);
+  packet->port = port_with(mad.port).number;
   if (watcher_ != nullptr) router_.watch_sender(*packet);
-  if (!mad_receivers_.deliver(*packet)) count(fabric::PortCounter::drop_mad_no_agent, 1);
+  if (!mad_receivers_.deliver(*packet)) count(node, fabric::PortCounter::drop_mad_no_agent, 1);
 }
 
-void Endpoint::count_received(std::size_t packets, std::uint64_t bytes) {
-  count(fabric::PortCounter::received_packets, packets);
-  count(fabric::PortCounter::received_bytes, bytes);
+void Endpoint::count_received(NodeIndex at, std::size_t packets, std::uint64_t bytes) {
+  count(at, fabric::PortCounter::received_packets, packets);
+  count(at, fabric::PortCounter::received_bytes, bytes);
 }
 
 /// The subnet of a RoCE port has one HCA, whose messages of communication management come to the
@@ -418,26 +480,35 @@ void Endpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
 void Endpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 
-/// Detects changes by comparing the port's record with the last one that was read.
+/// Detects changes by comparing the record of each port with the last one that was read.
 void Endpoint::turn_done() {
-  const std::uint32_t version = fabric_.node_version(node_);
-  const bool is_gone = version == 0 && !lost_ && fabric_.is_lost();
-  const bool has_changed = version != last_version_ || is_gone;
+  const bool is_gone = !lost_ && fabric_.node_version(node_) == 0 && fabric_.is_lost();
+  const auto has_changed = [&](const Port& port) {
+    return is_gone || fabric_.node_version(port.node) != port.last_version;
+  };
   // The process of the port changes its sockets itself.
-  if (has_changed && network_ && node_ != kSubnetNode && port().gids != last_port_.gids) {
+  const Port& first = ports_.front();
+  if (network_ && node_ != kSubnetNode && has_changed(first) &&
+      read(first).gids != first.last.gids) {
     (void)borrow_sockets();
   }
   const std::lock_guard lock(delivery_mutex_);
-  if (has_changed) {
-    last_version_ = version;
-    const PortAttributes now = port();
-    const std::lock_guard port_lock(port_mutex_);
-    if (std::exchange(last_port_, now) != now) port_reported_ = false;
+  for (Port& port : ports_) {
+    if (!has_changed(port)) continue;
+    port.last_version = fabric_.node_version(port.node);
+    const PortAttributes now = read(port);
+    {
+      const std::lock_guard port_lock(port_mutex_);
+      if (std::exchange(port.last, now) != now) port.is_reported = false;
+    }
     if (!now.serves(hca_generation_) || is_gone) set_lost();
-    set_faults(now.faults);
+    set_faults();
   }
-  if (receiver_ != nullptr && !std::exchange(port_reported_, true))
-    receiver_->port_changed(last_port_);
+  for (Port& port : ports_) {
+    if (receiver_ != nullptr && !std::exchange(port.is_reported, true)) {
+      receiver_->port_changed(port.last);
+    }
+  }
   if (lost_) mad_receivers_.report_loss();
   follow_captures();
 }

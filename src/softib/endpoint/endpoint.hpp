@@ -58,19 +58,23 @@ class Endpoint final : public PacketSink,
   ~Endpoint() override;
 
   [[nodiscard]] const std::string& hca_name() const { return name_; }
+  /// The first port of the HCA, to which the process slots belong.
   [[nodiscard]] NodeIndex node() const { return node_; }
   [[nodiscard]] std::uint32_t slot() const { return slot_.index(); }
   [[nodiscard]] std::uint32_t epoch() const { return slot_.epoch(); }
   [[nodiscard]] RemoteProcess self() const override { return {node(), slot(), epoch()}; }
 
-  // --- The port --------------------------------------------------------------------------------
+  // --- The ports -------------------------------------------------------------------------------
   /// Whether the HCA has failed since the endpoint was attached. Once true, it stays true.
-  [[nodiscard]] bool is_lost() const { return lost_ || !port().serves(hca_generation_); }
+  [[nodiscard]] bool is_lost() const;
   /// Releases the slot, sockets and thread of a lost endpoint.
   void detach();
-  [[nodiscard]] PortAttributes port() const override;
-  /// Makes the processes of `node` check the port's record; for the subnet process after a change.
-  /// Returns false if one could not be woken; the caller has to try again.
+  [[nodiscard]] HcaPorts ports() const override;
+  [[nodiscard]] NodeIndex node_of(std::uint8_t port) const override;
+  /// The port that is node(), to which the IP addresses of the HCA belong.
+  [[nodiscard]] PortAttributes first_port() const { return read(ports_.front()); }
+  /// Makes the processes on the HCA of `node` check the records of its ports; for the subnet
+  /// process after a change. Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
   void count(fabric::PortCounter counter, std::uint64_t by = 1) override;
   [[nodiscard]] fabric::PortCounterValues counters() const;
@@ -86,7 +90,7 @@ class Endpoint final : public PacketSink,
   // --- Packets ---------------------------------------------------------------------------------
   void send(std::span<const OutgoingPacket> batch) override;
   [[nodiscard]] TrySent try_send(std::span<const OutgoingPacket> batch) override;
-  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination) override;
+  [[nodiscard]] bool has_untaken(std::uint8_t port, Lid dlid, Qpn destination) override;
   /// Sets who gets packets; null for nobody. Without a receiver they are dropped and counted. On
   /// return, the engine no longer uses the previous receiver (unless the engine itself calls), so
   /// the caller must not hold a lock that the receiver takes.
@@ -99,7 +103,7 @@ class Endpoint final : public PacketSink,
   void observe(std::unique_ptr<PacketObserver> observer);
 
   // --- Management datagrams --------------------------------------------------------------------
-  void send_mad(ConstBytes packet) override;
+  void send_mad(std::uint8_t port, ConstBytes packet) override;
   /// Sends a MAD packet to the agents of a node, whatever its DLID; for the subnet process, which
   /// acts as the switch for subnet management.
   void send_mad_to(NodeIndex node, ConstBytes packet);
@@ -130,6 +134,7 @@ class Endpoint final : public PacketSink,
 
  private:
   void arrived(std::span<const ArrivedPacket> packets) override;
+  void arrived_at_port(std::span<const ArrivedPacket> packets);
   void mad_arrived(const transport::MadOnWire& mad) override;
   void malformed() override;
   void packets_arrived(std::span<const ArrivedPacket> packets, Qpn destination) override;
@@ -147,7 +152,6 @@ class Endpoint final : public PacketSink,
   /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
   /// is lost or its link has faults.
   void set_lost();
-  void set_faults(const LinkFaults& faults);
   [[nodiscard]] TrySent try_send_unobserved(std::span<const OutgoingPacket> batch);
   void send_over_faulty_link(std::span<const OutgoingPacket> batch);
   void send_now(const WirePacket& packet);
@@ -160,7 +164,8 @@ class Endpoint final : public PacketSink,
   }
   [[nodiscard]] transport::SendMode send_mode() const;
   void update_deadline();
-  void count_received(std::size_t packets, std::uint64_t bytes);
+  void count_received(NodeIndex at, std::size_t packets, std::uint64_t bytes);
+  void count(NodeIndex at, fabric::PortCounter counter, std::uint64_t by);
   /// Looks who captures now. The caller holds delivery_mutex_.
   void follow_captures();
   [[nodiscard]] PacketObserver* observer() const {
@@ -180,9 +185,23 @@ class Endpoint final : public PacketSink,
   transport::RingWire wire_;
   transport::Router router_;
 
-  mutable std::mutex port_mutex_;
-  std::uint32_t last_version_ = 0;  ///< of the port's record; used by the engine only
-  PortAttributes last_port_;
+  /// A port that has a cable.
+  struct Port {
+    NodeIndex node = 0;
+    std::uint8_t number = 1;
+    PortAttributes last;             ///< as it was read last
+    std::uint32_t last_version = 0;  ///< of its record; used by the engine only
+    bool is_reported = false;        ///< `last` has been passed to receiver_
+    std::unique_ptr<FaultyLink> link{};
+  };
+  [[nodiscard]] std::vector<Port> make_ports(const subnet::Node& first);
+  [[nodiscard]] Port make_port(NodeIndex node, const PortAttributes& port);
+  [[nodiscard]] const Port& port_with(std::uint8_t number) const;
+  [[nodiscard]] PortAttributes read(const Port& port) const;
+  void set_faults();
+
+  mutable std::mutex port_mutex_;  ///< guards Port::last
+  std::vector<Port> ports_;        ///< one or two; the first is node_
 
   AdaptiveMutex delivery_mutex_;                  ///< held while a receiver is called
   std::unique_ptr<PacketObserver> own_observer_;  ///< of observe()
@@ -192,7 +211,6 @@ class Endpoint final : public PacketSink,
   /// own_observer_. The data path tests nothing else.
   std::atomic<PacketObserver*> observer_ = nullptr;
   PacketReceiver* receiver_ = nullptr;
-  bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
   MadReceivers mad_receivers_;
   ProcessWatcher* watcher_ = nullptr;
   std::atomic<bool> lost_ = false;
@@ -204,7 +222,6 @@ class Endpoint final : public PacketSink,
   std::map<MadReceiver*, ipoib::TimePoint> mad_deadlines_;
   ipoib::TimePoint deadline_ = ipoib::kNever;
 
-  FaultyLink faulty_link_;
   const std::unique_ptr<roce::Port> network_;  ///< null: the port is none of Ethernet
   transport::SocketEngine engine_;             ///< last: it uses all of the above
 };

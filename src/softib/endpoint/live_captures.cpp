@@ -136,7 +136,7 @@ TrySent LiveCaptures::try_send(std::span<const OutgoingPacket> batch,
   return sent;
 }
 
-void LiveCaptures::received(std::span<const ArrivedPacket> batch, Lid own) {
+void LiveCaptures::received(std::span<const ArrivedPacket> batch, const HcaPorts& own) {
   if (next_ != nullptr) next_->received(batch, own);
   const std::lock_guard lock(mutex_);
   if (!wants_received()) return;

@@ -36,7 +36,7 @@ class LiveCaptures final : public PacketObserver {
   void sent(std::span<const OutgoingPacket> batch) override;
   TrySent try_send(std::span<const OutgoingPacket> batch,
                    const std::function<TrySent()>& send) override;
-  void received(std::span<const ArrivedPacket> batch, Lid own) override;
+  void received(std::span<const ArrivedPacket> batch, const HcaPorts& own) override;
   void mad_sent(ConstBytes packet) override;
   void mad_received(ConstBytes packet) override;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/hca_ports.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/fabric/port_counters.hpp"
@@ -22,7 +23,8 @@ class PacketReceiver {
   /// Packets for queue pairs of this process, in order of arrival. Their bytes are valid only
   /// during the call, and their sender may change them meanwhile.
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
-  /// The port's current attributes: once after set_receiver(), and after each change.
+  /// The current attributes of a port that has a cable: once after set_receiver(), and after each
+  /// change.
   virtual void port_changed(const PortAttributes& now) = 0;
   /// The time of Endpoint::set_deadline() has come. The rings have just been read.
   virtual void deadline(ipoib::TimePoint /*now*/) {}
@@ -46,7 +48,7 @@ class MadReceiver {
 
 /// A process on the subnet: another one that has its slot later has another epoch.
 struct RemoteProcess {
-  NodeIndex node = 0;
+  NodeIndex node = 0;  ///< the first port of its HCA
   std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
   friend auto operator<=>(const RemoteProcess&, const RemoteProcess&) = default;
@@ -73,8 +75,8 @@ class PacketObserver {
   /// Calls `send`, and sees the packets that are done with.
   virtual TrySent try_send(std::span<const OutgoingPacket> batch,
                            const std::function<TrySent()>& send) = 0;
-  /// `own` is the LID of the port.
-  virtual void received(std::span<const ArrivedPacket> batch, Lid own) = 0;
+  /// `own` are the ports of the HCA.
+  virtual void received(std::span<const ArrivedPacket> batch, const HcaPorts& own) = 0;
   virtual void mad_sent(ConstBytes packet) = 0;
   virtual void mad_received(ConstBytes packet) = 0;
 };
@@ -86,10 +88,13 @@ class MadEndpoint {
   virtual ~MadEndpoint() = default;
   /// The process that has attached the endpoint.
   [[nodiscard]] virtual RemoteProcess self() const = 0;
-  /// The port's current attributes; cheap.
-  [[nodiscard]] virtual PortAttributes port() const = 0;
-  /// Sends one MAD packet (LRH to padding) to the subnet process or to an agent on another node.
-  virtual void send_mad(ConstBytes packet) = 0;
+  /// The current attributes of the HCA's ports; cheap.
+  [[nodiscard]] virtual HcaPorts ports() const = 0;
+  /// The node that a port is; that of another one if the port has no cable.
+  [[nodiscard]] virtual NodeIndex node_of(std::uint8_t port) const = 0;
+  /// Sends one MAD packet (LRH to padding) by a port to the subnet process or to an agent on
+  /// another node.
+  virtual void send_mad(std::uint8_t port, ConstBytes packet) = 0;
   /// Registers a receiver for MADs of these classes. It gets them before receivers of all classes,
   /// which get what it does not take.
   virtual void add_mad_receiver(MadReceiver& receiver, ManagementClasses classes) = 0;

@@ -86,14 +86,15 @@ std::optional<subnet::Node> Fabric::node(NodeIndex node) const {
 std::optional<NodeIndex> Fabric::find(std::string_view name) const {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
     if (node_version(i) == 0) continue;
-    if (const auto found = node(i); found && found->name == name) return i;
+    if (const auto found = node(i); found && found->name == name) return subnet::hca_of(i, *found);
   }
   return std::nullopt;
 }
 
 std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
   if (const auto by_default = node_of(address)) {
-    return node(*by_default) ? by_default : std::nullopt;
+    const bool is_first = node(*by_default) && hca_of(*by_default) == *by_default;
+    return is_first ? by_default : std::nullopt;
   }
   if (!check_address(address)) return std::nullopt;
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
@@ -102,6 +103,24 @@ std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
     if (has_address(words, address) && decode(words)) return i;
   }
   return std::nullopt;
+}
+
+subnet::HcaPort Fabric::hca_port(NodeIndex node) const {
+  if (node >= kMaxNodes) return {};
+  const auto& record = layout_->nodes[node];
+  return hca_port_of(node, record.peek(kNodePortWord + 1), record.peek(kAttachmentWord));
+}
+
+std::optional<HcaPorts> Fabric::hca_ports(NodeIndex index) const {
+  const auto first = node(index);
+  if (!first) return std::nullopt;
+  HcaPorts ports(first->port);
+  const auto second =
+      first->other_port != subnet::kNoOtherPort ? node(first->other_port) : std::nullopt;
+  if (second && second->name == first->name && ports.has(second->port.number)) {
+    ports.set(second->port);
+  }
+  return ports;
 }
 
 std::optional<subnet::Node> Fabric::switch_node(SwitchIndex at) const {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
+#include "softib/core/hca_ports.hpp"
 #include "softib/fabric/mapped_file.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/subnet/performance.hpp"
@@ -50,8 +51,10 @@ class Fabric {
   [[nodiscard]] std::uint32_t node_version(NodeIndex node) const;
   /// Returns nullopt if there is no such node, or if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::Node> node(NodeIndex node) const;
+  /// The first port of the HCA with this name.
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
-  /// The node with an IP address, default addresses included.
+  /// The node with an IP address, default addresses included. Only the first port of an HCA has
+  /// addresses.
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
   /// The record of a switch, with its port 0; nullopt as node().
   [[nodiscard]] std::optional<subnet::Node> switch_node(SwitchIndex at) const;
@@ -63,6 +66,11 @@ class Fabric {
   /// The way of a packet that enters a switch from a node; see subnet::follow(). For a LID that is
   /// no unicast LID, RouteEnd::no_entry.
   [[nodiscard]] subnet::Route route(SwitchIndex from, Lid dlid, bool subnet_management) const;
+  /// The HCA of a node, and the number of the port that the node is. Cheap.
+  [[nodiscard]] subnet::HcaPort hca_port(NodeIndex node) const;
+  [[nodiscard]] NodeIndex hca_of(NodeIndex node) const { return hca_port(node).hca; }
+  /// All ports of the HCA of a node. Returns nullopt as node().
+  [[nodiscard]] std::optional<HcaPorts> hca_ports(NodeIndex node) const;
   /// The node that a packet to `dlid` arrives at, which for a LID of a switch is node 0.
   [[nodiscard]] std::optional<NodeIndex> node_at(SwitchIndex from, Lid dlid) const;
   /// The nodes that a multicast packet arrives at; see subnet::spread(). Counts `packets` and

@@ -4,8 +4,8 @@
 //   word 10: gid_prefix, of an Ethernet port in its place the index of its network interface
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | checks 2 |
 //   state 6 |
-//   word 12: | number 4 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 | width 8 | speed 8 |
-//   losses 16 | reregister_count 16 |
+//   word 12: | number 2 | ports of the HCA 2 | mtu 4 | grh_required 1 | ethernet 1 | max_mtu 6 |
+//   width 8 | speed 8 | losses 16 | reregister_count 16 |
 #include "softib/fabric/fabric_layout.hpp"
 
 #include <algorithm>
@@ -19,13 +19,16 @@ namespace {
 
 constexpr std::size_t kNameWords = 8;
 constexpr std::size_t kPKeysPerWord = 4;
-constexpr std::size_t kPKeyWord = 13;
+constexpr std::size_t kPKeyWord = kAttachmentWord + 1;
+constexpr unsigned kNumberShift = 62;
+constexpr unsigned kHcaPortsShift = 60;
+constexpr unsigned kNumberMask = 3;
+static_assert(kMaxHcaPorts <= kNumberMask);
 constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
 constexpr std::size_t kQpErrorsWord = kFaultsWord + std::tuple_size_v<LinkFaults::Words>;
-constexpr std::size_t kAttachmentWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
-constexpr std::size_t kAddressesWord = kAttachmentWord + 1;
+constexpr std::size_t kAddressesWord = kQpErrorsWord + std::tuple_size_v<QpErrors::Words>;
 static_assert(kAddressesWord + 2 * kMaxNodeAddresses == kNodeWords);
 static_assert(kMaxGids == kMaxNodeAddresses, "an Ethernet port has its GIDs in their place");
 
@@ -43,6 +46,14 @@ T field(std::uint64_t word, unsigned shift) {
 
 /// MTU codes are 256 to 4096 bytes (IBA 14.2.5.6); programs divide by the MTU of their port.
 std::uint8_t clamp_mtu(int code) { return static_cast<std::uint8_t>(std::clamp(code, 1, 5)); }
+
+std::uint8_t number_in(std::uint64_t word12) {
+  return std::clamp<std::uint8_t>(field<std::uint8_t>(word12, kNumberShift), 1, kMaxHcaPorts);
+}
+NodeIndex other_port_in(std::uint64_t attachment) {
+  const auto index = field<NodeIndex>(attachment, 48);
+  return index < kMaxNodes ? index : subnet::kNoOtherPort;
+}
 
 /// An address in two words, those of its GID; 0: none. ::ffff:a.b.c.d, as which IPv4 has one, is no
 /// address of a node itself.
@@ -77,7 +88,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
               std::uint64_t{port.speed} << 32 | std::uint64_t{port.width} << 40 |
               std::uint64_t{port.max_mtu} << 48 | std::uint64_t{port.is_ethernet()} << 54 |
               std::uint64_t{port.grh_required} << 55 | std::uint64_t{port.mtu} << 56 |
-              std::uint64_t{port.number} << 60;
+              std::uint64_t{port.hca_ports} << kHcaPortsShift |
+              std::uint64_t{port.number} << kNumberShift;
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);
@@ -86,7 +98,8 @@ PublishedNode::Value encode(const subnet::Node& node) {
   std::ranges::copy(port.qp_errors.words(), words.begin() + kQpErrorsWord);
   words[kAttachmentWord] =
       std::uint64_t{node.attachment.switch_index} | std::uint64_t{node.attachment.port} << 16 |
-      std::uint64_t{port.vl_capability} << 32 | std::uint64_t{port.operational_vls} << 40;
+      std::uint64_t{port.vl_capability} << 32 | std::uint64_t{port.operational_vls} << 40 |
+      std::uint64_t{node.other_port} << 48;
   if (port.is_ethernet()) {
     for (std::size_t i = 0; i < kMaxGids; ++i) {
       std::ranges::copy(words_of(port.gids[i]), words.begin() + kAddressesWord + 2 * i);
@@ -138,7 +151,9 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   }
   port.grh_required = (words[12] >> 55 & 1) != 0;
   port.mtu = clamp_mtu(field<std::uint8_t>(words[12], 56) & 0xf);
-  port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);
+  port.number = number_in(words[12]);
+  const auto hca_ports = field<std::uint8_t>(words[12], kHcaPortsShift) & kNumberMask;
+  port.hca_ports = static_cast<std::uint8_t>(std::clamp<int>(hca_ports, port.number, kMaxHcaPorts));
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));
@@ -147,6 +162,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.qp_errors = QpErrors::of_words({words[kQpErrorsWord], words[kQpErrorsWord + 1]});
   node.attachment = {field<SwitchIndex>(words[kAttachmentWord], 0),
                      field<SwitchPort>(words[kAttachmentWord], 16)};
+  node.other_port = other_port_in(words[kAttachmentWord]);
   port.vl_capability = field<std::uint8_t>(words[kAttachmentWord], 32) & 0xf;
   port.operational_vls = field<std::uint8_t>(words[kAttachmentWord], 40) & 0xf;
   for (std::size_t i = 0; i < kMaxGids && is_ethernet; ++i) {
@@ -163,6 +179,12 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   return node;
 }
 
+subnet::HcaPort hca_port_of(NodeIndex index, std::uint64_t word12, std::uint64_t attachment) {
+  const auto number = number_in(word12);
+  const auto other = other_port_in(attachment);
+  return {number > 1 && other != subnet::kNoOtherPort ? other : index, number};
+}
+
 bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
   const auto wanted = words_of(ip_gid(address));
   for (std::size_t i = 0; i < kMaxNodeAddresses; ++i) {
@@ -172,10 +194,12 @@ bool has_address(const PublishedNode::Value& words, const IpAddress& address) {
 }
 
 std::uint64_t encode(const subnet::Peer& peer) {
-  return std::uint64_t{peer.index} | std::uint64_t{peer.port} << 16 |
+  const bool is_node = peer.kind == subnet::Peer::Kind::node;
+  return std::uint64_t{peer.index} | std::uint64_t{is_node ? peer.hca : peer.port} << 16 |
          std::uint64_t{static_cast<std::uint8_t>(peer.kind)} << 32 |
          std::uint64_t{static_cast<std::uint8_t>(peer.state)} << 40 |
-         std::uint64_t{peer.checks} << 48;
+         std::uint64_t{peer.checks} << 48 |
+         std::uint64_t{is_node ? static_cast<std::uint8_t>(peer.port) : std::uint8_t{0}} << 56;
 }
 
 subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count) {
@@ -186,7 +210,12 @@ subnet::Peer decode_peer(std::uint64_t word, const SwitchCount& count) {
   peer.port = field<SwitchPort>(word, 16);
   peer.state = static_cast<PortState>(field<std::uint8_t>(word, 40));
   peer.checks = field<std::uint8_t>(word, 48) & (subnet::kPKeyCheck | subnet::kCableFault);
-  const bool is_node = peer.kind == Peer::Kind::node && peer.index < kMaxNodes;
+  const bool is_node =
+      peer.kind == Peer::Kind::node && peer.index < kMaxNodes && peer.port < kMaxNodes;
+  if (is_node) {
+    peer.hca = peer.port;
+    peer.port = std::clamp<SwitchPort>(field<std::uint8_t>(word, 56), 1, kMaxHcaPorts);
+  }
   const bool is_switch = peer.kind == Peer::Kind::switch_port && peer.index < count.switches &&
                          peer.port <= count.ports && peer.state >= PortState::down &&
                          peer.state <= PortState::active;

@@ -15,14 +15,17 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 13;
+inline constexpr std::uint32_t kFabricVersion = 14;
 
-/// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8, faults of its link 2,
-/// errors of its queue pairs 2, attachment 1, IP addresses 2 each.
+/// Words of a node's record: name 8, GUIDs and prefix 3, port 2, attachment 1, P_Keys 8, faults of
+/// its link 2, errors of its queue pairs 2, IP addresses 2 each.
 inline constexpr std::size_t kNodeWords = 26 + 2 * kMaxNodeAddresses;
 /// The word with the port state in its low 6 bits, which are 0 if there is no such node, and in the
 /// next 2 the checks of what the node sends (subnet::CheckSet).
 inline constexpr std::size_t kNodePortWord = 11;
+/// | other port of the HCA 16 | VLs in use 8 | VLCap 8 | port of the switch 16 | switch 16 |; it
+/// has the port number in word 12 before it.
+inline constexpr std::size_t kAttachmentWord = 13;
 inline constexpr unsigned kStateBits = 6;
 /// Words of a group's record: MGID 2, receivers 16.
 inline constexpr std::size_t kGroupWords = 2 + kMaxNodes / 64;
@@ -48,7 +51,8 @@ struct alignas(64) NodeSlots {
 
 /// A port of a switch.
 struct PublishedPort {
-  /// | checks 8 | state 8 | kind 8 | port 16 | index 16 |: what it is connected to
+  /// | port of the HCA 8 | checks 8 | state 8 | kind 8 | port of the switch, or HCA 16 | index 16
+  /// |: what it is connected to
   std::atomic<std::uint64_t> peer;
   /// | filter and plug 8 | lanes 4, MTU 4 | speed 8 | width 8 | delay 16 | loss 16 |
   std::atomic<std::uint64_t> attributes;
@@ -101,6 +105,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std::uint64_t>) == 8);
 
 [[nodiscard]] PublishedNode::Value encode(const subnet::Node& node);
+/// The HCA of a node, and the number of the port that the node is; of an invalid record any.
+[[nodiscard]] subnet::HcaPort hca_port_of(NodeIndex index, std::uint64_t word12,
+                                          std::uint64_t attachment);
 /// Whether a record has the IP address in addition to the default ones.
 [[nodiscard]] bool has_address(const PublishedNode::Value& words, const IpAddress& address);
 /// Returns nullopt for an empty or invalid record.

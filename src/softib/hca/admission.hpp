@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/hca_ports.hpp"
 #include "softib/hca/counters.hpp"
 #include "wire/packet.hpp"
 
@@ -18,17 +18,18 @@ class QueuePair;
 struct Arrival {
   const ipoib::wire::DataPacket& headers;
   std::size_t longest;        ///< bytes of payload of the longest packet
+  std::uint8_t port;          ///< of the HCA, at which it has arrived
   std::uint32_t packets = 1;  ///< number that it stands for
 };
 
 class Admission {
  public:
   /// Both must outlive this object.
-  Admission(const PortAttributes& port, HcaCounters& counters) : port_(port), counters_(counters) {}
+  Admission(const HcaPorts& ports, HcaCounters& counters) : ports_(ports), counters_(counters) {}
 
   /// Whether the port is active and its MTU large enough.
   [[nodiscard]] bool enters(const Arrival& arrival) const;
-  /// Whether LID and GID of a unicast packet are those of the port.
+  /// Whether LID and GID of a unicast packet are those of the port. Requires enters().
   [[nodiscard]] bool is_for_port(const Arrival& arrival) const;
   /// Whether the queue pair receives, uses this port, and is in the partition of the packet.
   [[nodiscard]] bool reaches(const QueuePair& qp, const Arrival& arrival) const;
@@ -39,7 +40,7 @@ class Admission {
   [[nodiscard]] bool leaves(const QueuePair& qp, std::size_t packets) const;
 
  private:
-  const PortAttributes& port_;
+  const HcaPorts& ports_;
   HcaCounters& counters_;
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 namespace softib {
-struct PortAttributes;
+class HcaPorts;
 }
 
 namespace softib::hca {
@@ -15,7 +15,7 @@ struct HcaCounters;
 
 /// References to these parts, which the HCA owns; it outlives its queue pairs.
 struct Dependencies {
-  const PortAttributes& port;
+  const HcaPorts& ports;
   MemoryTable& memory;
   Completions& completions;
   EventList& events;

@@ -22,12 +22,13 @@ class SharedReceiveQueue;
 struct CompletionEvent {
   CompletionQueue* cq;
 };
-/// An asynchronous event of the object that is not null, or else of the port.
+/// An asynchronous event of the object that is not null, or else of a port.
 struct AsyncEvent {
   ibv_event_type type;
   CompletionQueue* cq = nullptr;
   QueuePair* qp = nullptr;
   SharedReceiveQueue* shared = nullptr;
+  std::uint8_t port = 0;  ///< its number
 };
 using HcaEvent = std::variant<CompletionEvent, AsyncEvent>;
 

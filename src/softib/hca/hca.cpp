@@ -50,21 +50,16 @@ static_assert(std::has_single_bit(kMaxCqe + 1));
 std::uint32_t free_inline(const ibv_qp_cap& cap) {
   return std::min(kMaxInline, cap.max_send_sge * static_cast<std::uint32_t>(sizeof(ibv_sge)));
 }
-/// Whether the HCA whose last port is `port` has a port `number`.
-bool is_port(unsigned number, const PortAttributes& port) {
-  return number > 0 && number <= port.number;
-}
 }  // namespace
 
-Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
-         OnDemandMemory* on_demand)
-    : port_(port),
+Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const HcaPorts& ports, OnDemandMemory* on_demand)
+    : ports_(ports),
       memory_(on_demand),
       qps_(epoch, slot),
-      shared_receives_(epoch, slot, port_, qps_, events_, counters_) {}
+      shared_receives_(epoch, slot, ports_, qps_, events_, counters_) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
-  if (port_.failed) return hca_failed();
+  if (has_failed()) return hca_failed();
   auto* const pd = pds_.add(std::make_unique<ProtectionDomain>());
   if (pd == nullptr) {
     return Error{ENOMEM,
@@ -82,12 +77,12 @@ Result<void> Hca::destroy(ProtectionDomain& pd) {
 
 Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, std::uint64_t length,
                                           std::uint64_t address, int access) {
-  if (port_.failed) return hca_failed();
+  if (has_failed()) return hca_failed();
   return memory_.add(pd, memory, length, address, access);
 }
 
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bool keeps_times) {
-  if (port_.failed) return hca_failed();
+  if (has_failed()) return hca_failed();
   if (capacity == 0 || capacity > kMaxCqe) {
     return Error{
         EINVAL, "a completion queue has 1 to " + std::to_string(kMaxCqe) + " entries: use several"};
@@ -118,9 +113,10 @@ Result<void> Hca::destroy(CompletionQueue& cq) {
 
 Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
-  if (port_.failed) return hca_failed();
-  if (!is_port(attributes.port_num, port_)) return no_such_port();
-  if (auto checked = check_route(attributes, port_); !checked) return checked.error();
+  if (has_failed()) return hca_failed();
+  if (!ports_.has(attributes.port_num)) return no_such_port();
+  auto checked = check_route(attributes, ports_[attributes.port_num]);
+  if (!checked) return checked.error();
   auto ah = std::make_unique<AddressHandle>();
   ah->attributes = attributes;
   ah->protection_domain = &pd;
@@ -141,7 +137,7 @@ Result<void> Hca::destroy(AddressHandle& ah) {
 }
 
 Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& wanted) {
-  if (port_.failed) return hca_failed();
+  if (has_failed()) return hca_failed();
   QueuePairConfig config = wanted;
   auto& cap = config.cap;
   if (!has_objects(config)) {
@@ -182,8 +178,8 @@ Result<void> Hca::destroy(QueuePair& qp) {
 }
 
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (port_.failed) return hca_failed();
-  if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
+  if (has_failed()) return hca_failed();
+  if ((mask & IBV_QP_PORT) != 0 && !ports_.has(attr.port_num)) return no_such_port();
   if (qp.apply(attr, mask) != 0) {
     return Error{EINVAL, "invalid transition, or attributes that it does not allow"};
   }
@@ -205,13 +201,13 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 }
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
-  if (port_.failed) return hca_failed();
+  if (has_failed()) return hca_failed();
   if (qp.is_connected()) return Error{EINVAL, "only datagrams have multicast groups"};
-  return multicast_.attach(qp, group, port_.is_ethernet() ? kRoceMulticastLid : lid);
+  return multicast_.attach(qp, group, is_ethernet() ? kRoceMulticastLid : lid);
 }
 
 Result<void> Hca::detach(QueuePair& qp, const Gid& group, Lid lid) {
-  return multicast_.detach(qp, group, port_.is_ethernet() ? kRoceMulticastLid : lid);
+  return multicast_.detach(qp, group, is_ethernet() ? kRoceMulticastLid : lid);
 }
 
 int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {
@@ -260,15 +256,18 @@ void Hca::receive(const ArrivedPacket& from) {
 }
 
 void Hca::set_port(const PortAttributes& now) {
-  if (port_.failed) return;
-  for (const auto type : port_events(port_, now)) events_.raise(AsyncEvent{type});
-  if (!now.serves(port_.generation)) return fail();
-  for (const auto which : now.qp_errors.since(port_.qp_errors)) {
+  if (has_failed() || !ports_.has(now.number)) return;
+  const PortAttributes before = ports_[now.number];
+  for (const auto type : port_events(before, now)) {
+    events_.raise(AsyncEvent{.type = type, .port = now.number});
+  }
+  if (!now.serves(before.generation)) return fail();
+  for (const auto which : now.qp_errors.since(before.qp_errors)) {
     qps_.for_each([&](QueuePair& qp) {
       if (which == Qpn() || qp.number() == which) fail(qp);
     });
   }
-  port_ = now;
+  ports_.set(now);
 }
 
 /// Lets a queue pair fail as by a "Local Work Queue Catastrophic Error" (IBA 11.6.3.1). The peer
@@ -283,8 +282,11 @@ void Hca::fail(QueuePair& qp) {
 }
 
 void Hca::fail() {
-  port_.state = PortState::down;
-  port_.failed = true;
+  for (PortAttributes port : HcaPorts(ports_).all()) {
+    port.state = PortState::down;
+    port.failed = true;
+    ports_.set(port);
+  }
   qps_.for_each([this](QueuePair& qp) { completions_.enter_error(qp); });
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "softib/core/hca_ports.hpp"
 #include "softib/hca/connection/connections.hpp"
 #include "softib/hca/counters.hpp"
 #include "softib/hca/datagram/receiver.hpp"
@@ -27,7 +28,7 @@ using ipoib::Result;
 class Hca {
  public:
   /// `epoch` and `slot` are part of queue pair numbers; `on_demand`, if any, must outlive it.
-  Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
+  Hca(std::uint32_t epoch, std::uint32_t slot, const HcaPorts& ports,
       OnDemandMemory* on_demand = nullptr);
   Hca(const Hca&) = delete;
   Hca& operator=(const Hca&) = delete;
@@ -75,9 +76,12 @@ class Hca {
 
   /// The event that a call of CompletionQueue::arm() has asked for at once.
   void raise_completion(CompletionQueue& cq) { events_.raise(CompletionEvent{&cq}); }
-  /// Raises events for changes. The HCA, or queue pairs, fail if they have failed in `now`.
+  /// Sets the attributes of one port, and raises events for changes. The HCA, or queue pairs, fail
+  /// if they have failed in `now`.
   void set_port(const PortAttributes& now);
-  [[nodiscard]] const PortAttributes& port() const { return port_; }
+  [[nodiscard]] const HcaPorts& ports() const { return ports_; }
+  [[nodiscard]] bool has_failed() const { return ports_[1].failed; }
+  [[nodiscard]] bool is_ethernet() const { return ports_[1].is_ethernet(); }
   [[nodiscard]] CompletionClock& clock() { return clock_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
   [[nodiscard]] std::span<const HcaEvent> events() const {
@@ -90,14 +94,14 @@ class Hca {
   void fail();
   void fail(QueuePair& qp);
 
-  PortAttributes port_;
+  HcaPorts ports_;
   HcaCounters counters_;
   EventList events_{counters_};
   MemoryTable memory_;
-  Completions completions_{port_, events_, counters_};
+  Completions completions_{events_, counters_};
   QueuePairTable qps_;
   SharedReceives shared_receives_;
-  const Dependencies dependencies_{port_,   memory_,          completions_,
+  const Dependencies dependencies_{ports_,  memory_,          completions_,
                                    events_, shared_receives_, counters_};
   MulticastTable multicast_;
   ObjectTable<ProtectionDomain, kMaxProtectionDomains> pds_;

@@ -45,7 +45,7 @@ std::span<const ibv_sge> elements_of(const Request& wr) {
 QueuePair::QueuePair(Qpn number, const QueuePairConfig& config, const Dependencies& hca)
     : number_(number),
       config_(config),
-      port_attributes_(hca.port),
+      ports_(hca.ports),
       sends_(config.cap, max_copied(config)),
       shared_(config.shared),
       receives_(make_receives(config)) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <variant>
 
+#include "softib/core/hca_ports.hpp"
 #include "softib/hca/completion_queue.hpp"
 #include "softib/hca/connection/connection.hpp"
 #include "softib/hca/datagram/datagram.hpp"
@@ -47,6 +48,10 @@ class QueuePair {
   [[nodiscard]] Qpn number() const { return number_; }
   [[nodiscard]] const QueuePairConfig& config() const { return config_; }
   [[nodiscard]] std::uint8_t port() const { return port_; }  ///< 0: not set yet
+  /// The attributes of its port; if that is not set yet, those of the first one.
+  [[nodiscard]] const PortAttributes& port_attributes() const {
+    return ports_[port_ == 0 ? 1U : port_];
+  }
   [[nodiscard]] std::uint16_t pkey_index() const { return pkey_index_; }
   [[nodiscard]] bool is_xrc_target() const { return config_.domain != nullptr; }
   /// The user of the keys that its work requests and its peer name.
@@ -130,7 +135,7 @@ class QueuePair {
 
   Qpn number_;
   QueuePairConfig config_;
-  const PortAttributes& port_attributes_;
+  const HcaPorts& ports_;
   ibv_qp_state state_ = IBV_QPS_RESET;
   std::uint8_t port_ = 0;
   std::uint16_t pkey_index_ = 0;

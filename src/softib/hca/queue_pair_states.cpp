@@ -154,15 +154,16 @@ int QueuePair::apply(const ibv_qp_attr& attr, int passed_mask) {
   if (!is_transition(config_.type, state_, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
-  if (is_connected() && !are_valid_connection_attributes(attr, mask, port_attributes_)) {
-    return EINVAL;
-  }
+  // The caller has checked that there is such a port.
+  const std::uint8_t number = (mask & IBV_QP_PORT) != 0 ? attr.port_num : port_;
+  const PortAttributes& port = ports_[number == 0 ? 1U : number];
+  if (is_connected() && !are_valid_connection_attributes(attr, mask, port)) return EINVAL;
 
-  if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
+  port_ = number;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
   if (is_connected()) {
-    connection().attributes.apply(attr, mask, port_attributes_.mtu);
+    connection().attributes.apply(attr, mask, port.mtu);
     return 0;
   }
   if ((mask & IBV_QP_QKEY) != 0) datagram().qkey = QKey(attr.qkey);

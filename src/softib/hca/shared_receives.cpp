@@ -13,7 +13,7 @@ using ipoib::Result;
 
 Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name,
                                                XrcDomainFlags how) {
-  if (port_.failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
   auto* domain =
       name ? domains_.find_if([&](const auto& each) { return each.name == name; }) : nullptr;
   if (domain != nullptr && how.exclusive) return Error{EINVAL, "the XRC domain exists"};
@@ -34,7 +34,7 @@ Result<void> SharedReceives::close(XrcDomain& domain) {
 }
 
 Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfig& config) {
-  if (port_.failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
   const auto& attr = config.attributes;
   if (config.pd == nullptr || (config.domain == nullptr) != (config.cq == nullptr)) {
     return Error{EINVAL,
@@ -61,7 +61,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
 }
 
 Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr, int mask) {
-  if (port_.failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
   if (queue.modify(attr, mask)) return {};
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ipoib/result.hpp"
+#include "softib/core/hca_ports.hpp"
 #include "softib/hca/limits.hpp"
 #include "softib/hca/object_table.hpp"
 #include "softib/hca/shared_receive_queue.hpp"
@@ -22,9 +23,14 @@ class SharedReceives {
  public:
   /// `epoch` and `slot` are part of the numbers of the queues (QpnLayout); all references must
   /// outlive this object.
-  SharedReceives(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port,
+  SharedReceives(std::uint32_t epoch, std::uint32_t slot, const HcaPorts& ports,
                  const QueuePairTable& qps, EventList& events, HcaCounters& counters)
-      : epoch_(epoch), slot_(slot), port_(port), qps_(qps), events_(events), counters_(counters) {}
+      : epoch_(epoch),
+        slot_(slot),
+        ports_(ports),
+        qps_(qps),
+        events_(events),
+        counters_(counters) {}
 
   // Errors as in class Hca.
   /// Opens a domain. Fails with EAGAIN if no domain has this name, and with EINVAL if one has and
@@ -49,7 +55,7 @@ class SharedReceives {
  private:
   const std::uint32_t epoch_;
   const std::uint32_t slot_;
-  const PortAttributes& port_;
+  const HcaPorts& ports_;
   const QueuePairTable& qps_;
   EventList& events_;
   HcaCounters& counters_;

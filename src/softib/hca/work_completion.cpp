@@ -52,7 +52,7 @@ void Completions::complete_receive(QueuePair& qp, ReceiveQueue& queue, ibv_wc_st
     wc.src_qp = message.source.value();
     wc.slid = lrh.slid.value();
     wc.sl = lrh.sl.value();
-    wc.dlid_path_bits = port_.path_bits_of(lrh.dlid);
+    wc.dlid_path_bits = qp.port_attributes().path_bits_of(lrh.dlid);
     wc.pkey_index = qp.pkey_index();
     wc.wc_flags = message.flags;
     if ((message.flags & IBV_WC_WITH_IMM) != 0) wc.imm_data = to_network(message.immediate);

@@ -29,9 +29,8 @@ struct ReceivedMessage {
 
 class Completions {
  public:
-  /// All must outlive this object.
-  Completions(const PortAttributes& port, EventList& events, HcaCounters& counters)
-      : port_(port), events_(events), counters_(counters) {}
+  /// Both must outlive this object.
+  Completions(EventList& events, HcaCounters& counters) : events_(events), counters_(counters) {}
 
   /// Completes the oldest send that is not complete. Requires that there is one.
   void complete_send(QueuePair& qp, ibv_wc_status status);
@@ -53,7 +52,6 @@ class Completions {
   void push_receive(QueuePair& qp, ReceiveQueue& queue, bool solicited);
   void push(CompletionQueue& cq, QueuePair& qp, WorkProgress* queue, bool solicited);
 
-  const PortAttributes& port_;
   EventList& events_;
   HcaCounters& counters_;
 };

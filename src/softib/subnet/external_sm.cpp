@@ -16,7 +16,7 @@ void SubnetManager::adopt_configured(const std::vector<SubnetSnapshot::NodeEntry
 
 Node& SubnetManager::writable(const Node& node) {
   if (node.switch_index) return switches_[*node.switch_index].node;
-  const auto index = find(node.name);
+  const auto index = find(node.port.port_guid);
   assert(index);
   return *nodes_[*index];
 }
@@ -37,7 +37,7 @@ void SubnetManager::set_port(const Node& node, const PortAttributes& port) {
     if (*written.switch_index == 0) changed_.set(kSubnetNode);
     return;
   }
-  const NodeIndex index = *find(node.name);
+  const NodeIndex index = *find(node.port.port_guid);
   const bool have_lids_changed = written.port.lid != port.lid || written.port.lmc != port.lmc;
   if (have_lids_changed) release_lids(written);
   switches_.count_change(written.attachment, written.port.state, port.state);

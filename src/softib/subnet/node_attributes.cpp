@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "softib/core/hca_ports.hpp"
+
 namespace softib::subnet {
 
 namespace {
@@ -75,7 +77,7 @@ NodeInfo node_info(const SubnetManager& manager, const Node& node) {
   const bool is_switch = node.switch_index.has_value();
   NodeInfo info;
   info.type = is_switch ? NodeInfo::kSwitch : NodeInfo::kChannelAdapter;
-  info.ports = is_switch ? switch_port_count(manager, node) : node.port.number;
+  info.ports = is_switch ? switch_port_count(manager, node) : node.port.hca_ports;
   info.system_image_guid = info.node_guid = node.port.node_guid;
   info.port_guid = node.port.port_guid;
   info.partition_capacity = kPKeyTableSize;
@@ -92,22 +94,6 @@ std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node
   const std::string& text = node.description.empty() ? node.name : node.description;
   std::copy_n(text.begin(), std::min(text.size(), description.size()), description.begin());
   return description;
-}
-
-std::optional<PortAttributes> port_of_hca(const PortAttributes& connected, unsigned number) {
-  if (number == connected.number) return connected;
-  if (number == 0 || number > connected.number) return std::nullopt;
-  PortAttributes idle;
-  idle.number = static_cast<std::uint8_t>(number);
-  idle.node_guid = connected.node_guid;
-  idle.port_guid = Guid(connected.node_guid.value() + number);
-  idle.generation = connected.generation;
-  idle.failed = connected.failed;
-  idle.grh_required = connected.grh_required;
-  idle.max_mtu = connected.max_mtu;
-  idle.vl_capability = connected.vl_capability;
-  idle.pkeys[0] = ipoib::kDefaultPKey;
-  return idle;
 }
 
 PortInfo port_info(const PortAttributes& port) {
@@ -131,12 +117,13 @@ PortInfo port_info(const PortAttributes& port) {
 PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
   const bool is_switch = node.switch_index.has_value();
   if (is_switch && port != 0) return external_port_info(manager, node, port);
-  PortInfo info = port_info(is_switch ? node.port : port_of_hca(node.port, port).value());
+  const Node* const own = is_switch ? &node : manager.port_of_hca(node, port);
+  PortInfo info = port_info(own != nullptr ? own->port : HcaPorts(node.port)[port]);
   info.local_port = port;
   // Port 0 of a switch has no link and so no lanes; what it says of SLs is about the other ports.
   if (is_switch) info.vl_arbitration_high_cap = info.vl_arbitration_low_cap = 0;
   if (is_switch && !manager.has_own_sm()) info.capability_mask |= kCapabilityTrap;
-  if (is_switch || port == node.port.number) info.tuning = node.tuning;
+  if (own != nullptr) info.tuning = own->tuning;
   return info;
 }
 

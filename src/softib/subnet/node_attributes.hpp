@@ -32,10 +32,6 @@ inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
     const Node& node);
-/// Port `number` of the HCA whose port `connected` is on the subnet. Other ports have no cable.
-/// Returns nullopt if the HCA has no such port.
-[[nodiscard]] std::optional<PortAttributes> port_of_hca(const PortAttributes& connected,
-                                                        unsigned number);
 /// PortInfo of the port with these attributes, for subnet management, the SA, verbs and umad.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const PortAttributes& port);
 /// PortInfo of a port of an HCA or of the switch, which must exist. Port 0 of the switch is its

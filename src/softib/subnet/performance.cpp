@@ -175,12 +175,17 @@ AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManag
 
   // Port 0 of the switch has no counters.
   const std::uint8_t number = data[kPortOffset];
-  const bool is_port =
-      is_switch ? number <= switch_port_count(manager, at->node) : number == node->port.number;
+  const bool is_port = is_switch ? number <= switch_port_count(manager, at->node)
+                                 : number >= 1 && number <= node->port.hca_ports;
   if (!is_port) return make_response(packet, *header, mad_status::kInvalidField);
-  const Port port = is_switch ? Port{true, *at->node.switch_index, number} : Port{false, *index, 0};
-  const bool is_counted =
-      !is_switch || manager.switches().peer(port.index, number).kind != Peer::Kind::none;
+  // Those of an HCA's port without a cable are 0.
+  const Node* const own = is_switch ? nullptr : manager.port_of_hca(*node, number);
+  const auto own_index = own != nullptr ? manager.find(own->port.port_guid) : std::nullopt;
+  const Port port = is_switch ? Port{true, *at->node.switch_index, number}
+                              : Port{false, own_index.value_or(*index), 0};
+  const bool is_counted = is_switch
+                              ? manager.switches().peer(port.index, number).kind != Peer::Kind::none
+                              : own_index.has_value();
   const PerformanceCounters now = is_counted ? raw(port, manager) : PerformanceCounters{};
   if (is_set && is_counted) {
     const auto selected = ipoib::load_be<std::uint16_t>(&data[kSelectOffset]);

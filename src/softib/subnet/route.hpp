@@ -21,9 +21,10 @@ struct Peer {
   enum class Kind : std::uint8_t { none, node, switch_port };
   Kind kind = Kind::none;
   std::uint16_t index = 0;            ///< of the node or the switch
-  SwitchPort port = 0;                ///< of the switch
+  SwitchPort port = 0;                ///< of the switch, or of the HCA that the node is a port of
   PortState state = PortState::down;  ///< of a cable between switches; a node has its own
   CheckSet checks = kNoChecks;        ///< of packets that leave through the port
+  NodeIndex hca = 0;                  ///< of a node: that of the HCA's first port
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
@@ -36,12 +37,19 @@ enum class RouteEnd : std::uint8_t {
   dropped  ///< by the caller
 };
 
+/// Where processes get what arrives at a node.
+struct HcaPort {
+  NodeIndex hca = kSubnetNode;  ///< the node of the HCA's first port, to which their slots belong
+  std::uint8_t number = 1;      ///< of the port
+};
+
 struct Route {
   RouteEnd end = RouteEnd::no_entry;
   std::uint16_t index = 0;      ///< of the node, or of the switch at which the packet ended
   Attachment last{};            ///< the last switch, and the port through which it left that
   unsigned cables = 0;          ///< between switches, that the packet took
   CheckSet checks = kNoChecks;  ///< of all ports on the way
+  HcaPort to{};                 ///< if it has arrived at a node
 };
 
 /// Whether a cable in this state carries a packet (IBA 7.2.7).
@@ -71,7 +79,10 @@ template <class Tables, class Take>
       return {RouteEnd::link_down, at, last, hop, checks};
     }
     if (!take(at, *exit, peer)) return {RouteEnd::dropped, at, last, hop, checks};
-    if (is_node) return {RouteEnd::node, peer.index, last, hop, checks};
+    if (is_node) {
+      const HcaPort to{peer.hca, static_cast<std::uint8_t>(peer.port)};
+      return {RouteEnd::node, peer.index, last, hop, checks, to};
+    }
     at = peer.index;
   }
   return {RouteEnd::loop, at, {at, 0}, kMaxSwitchHops, checks};

@@ -94,7 +94,7 @@ SaResponse query_ports(const SaRequest& request, const SubnetManager& manager) {
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
     const bool is_switch = node->switch_index.has_value();
-    // The subnet knows only the connected port of an HCA.
+    // Each port of an HCA is a node.
     const unsigned last = is_switch ? switch_port_count(manager, *node) : node->port.number;
     for (unsigned port = is_switch ? 0 : last; port <= last; ++port) {
       PortInfoRecord record;

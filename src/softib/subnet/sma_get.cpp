@@ -94,13 +94,17 @@ std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget
   // On an HCA, 0 is the port that received the packet.
   if (port == 0 && !target.is_switch()) port = target.entry_port;
   const auto ports =
-      target.is_switch() ? switch_port_count(manager, *target.node) : target.node->port.number;
+      target.is_switch() ? switch_port_count(manager, *target.node) : target.node->port.hca_ports;
   if (port > ports) return std::nullopt;
   auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
   info.local_port = target.entry_port;
-  const bool is_manager = !target.is_switch() && state.is_manager && state.is_manager(target.index);
+  const Node* const own =
+      target.is_switch() ? target.node : manager.port_of_hca(*target.node, port);
+  const auto index = own != nullptr ? manager.find(own->port.port_guid) : std::nullopt;
+  const bool is_manager =
+      !target.is_switch() && state.is_manager && index && state.is_manager(*index);
   if (is_manager) info.capability_mask |= kCapabilityIsSm;
-  const ManagementKey& key = target.node->key;
+  const ManagementKey key = own != nullptr ? own->key : ManagementKey{};
   if (key.protection == 0 || key.admits(m_key)) info.m_key = key.value;
   info.m_key_protection = key.protection;
   return emitted(info);

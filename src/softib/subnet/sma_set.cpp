@@ -105,10 +105,11 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   return kOk;
 }
 
-std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, ManagedState& state) {
-  PortAttributes port = target.node->port;
-  const bool is_switch = target.is_switch();
-  const bool can_be_up = is_switch || state.manager.switches().can_be_up(target.node->attachment);
+/// Sets port 0 of a switch, or a port of an HCA.
+std::uint16_t set_end_port(const Node& node, const PortInfo& wanted, ManagedState& state) {
+  PortAttributes port = node.port;
+  const bool is_switch = node.switch_index.has_value();
+  const bool can_be_up = is_switch || state.manager.switches().can_be_up(node.attachment);
   const auto next = is_switch ? port.state : next_state(port, wanted, can_be_up);
   // Port 0 of a switch has no link and thus no NeighborMTU.
   const bool has_mtu =
@@ -120,7 +121,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
     return mad_status::kInvalidField;
   }
   if (is_link_change(port.state, *next)) {
-    state.link_changes.push_back(target.node->attachment.switch_index);
+    state.link_changes.push_back(node.attachment.switch_index);
   }
   port.set_state(*next);
   port.gid_prefix = wanted.gid_prefix;
@@ -131,20 +132,23 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   if (wanted.operational_vls != kNoChangeOfLanes) port.operational_vls = wanted.operational_vls;
   if (!is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
-  state.manager.set_port(*target.node, port);
-  write_tuning(wanted.tuning, state.manager.tuning(*target.node));
-  state.manager.set_m_key(*target.node, {wanted.m_key, wanted.m_key_protection});
+  state.manager.set_port(node, port);
+  write_tuning(wanted.tuning, state.manager.tuning(node));
+  state.manager.set_m_key(node, {wanted.m_key, wanted.m_key_protection});
   return kOk;
 }
 
 std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
-  // An HCA has only the connected port.
-  const bool is_port = target.is_switch() ? number <= switch_port_count(state.manager, *target.node)
-                                          : number == 0 || number == target.node->port.number;
-  if (!wanted || !is_port) return mad_status::kInvalidField;
-  if (!target.is_switch() || number == 0) return set_end_port(target, *wanted, state);
+  if (!wanted) return mad_status::kInvalidField;
+  if (number == 0) return set_end_port(*target.node, *wanted, state);
+  if (!target.is_switch()) {
+    // A port without a cable cannot be set.
+    const Node* const port = state.manager.port_of_hca(*target.node, number);
+    return port != nullptr ? set_end_port(*port, *wanted, state) : mad_status::kInvalidField;
+  }
+  if (number > switch_port_count(state.manager, *target.node)) return mad_status::kInvalidField;
   return set_external_port(*target.node->switch_index, static_cast<std::uint8_t>(number), *wanted,
                            state);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <utility>
 
 #include "softib/subnet/cables.hpp"
@@ -213,21 +214,23 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
   const bool is_new = !state_->manager.find(name);
   auto added = state_->manager.add(name, port);
   if (!added || !is_new) return added;
-  (void)state_->update_service(*added);
-  state_->agents.link_changed(state_->manager.node(*added)->attachment.switch_index);
-  state_->cables.check_port(*added);
+  for (const auto each : state_->manager.ports_of_hca(*added)) {
+    (void)state_->update_service(each);
+    state_->agents.link_changed(state_->manager.node(each)->attachment.switch_index);
+    state_->cables.check_port(each);
+  }
   return added;
 }
 
 Result<void> Subnet::remove_hca(NodeIndex index) {
   if (index == kSubnetNode) return sm_port_is_fixed();
-  const Node* found = node(index);
-  const Gid gid = found != nullptr ? found->port.gid() : Gid();
-  const SwitchIndex at = found != nullptr ? found->attachment.switch_index : SwitchIndex{0};
+  std::map<NodeIndex, Node> ports;
+  for (const auto each : ports_of_hca(index)) ports.emplace(each, *node(each));
   auto removed = state_->manager.remove(index);
-  if (!removed) return removed;
-  if (state_->served[index]) state_->end_service(index, gid);
-  state_->agents.link_changed(at);
+  for (const auto& [each, port] : ports) {
+    if (state_->served[each]) state_->end_service(each, port.port.gid());
+    state_->agents.link_changed(port.attachment.switch_index);
+  }
   return removed;
 }
 
@@ -240,12 +243,13 @@ Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
 
 Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
   if (index == kSubnetNode) return sm_port_is_fixed();
-  const Node* found = node(index);
-  const PortState before = found != nullptr ? found->port.state : PortState::down;
+  std::map<NodeIndex, PortState> before;
+  for (const auto each : ports_of_hca(index)) before.emplace(each, node(each)->port.state);
   auto set = state_->manager.set_failed(index, failed);
-  if (!set) return set;
-  state_->node_changed(index, before);
-  if (!failed) state_->cables.check_port(index);
+  for (const auto& [each, state] : before) {
+    state_->node_changed(each, state);
+    if (!failed) state_->cables.check_port(each);
+  }
   return set;
 }
 
@@ -303,7 +307,8 @@ Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   auto set = state_->manager.set_membership(index, pkey, as);
   if (!set) return set;
   const bool is_out = !find_pkey(node(index)->port, pkey).is_valid();
-  if (is_out) state_->groups.remove(index, pkey);
+  if (!is_out) return set;
+  for (const auto port : ports_of_hca(index)) state_->groups.remove(port, pkey);
   return set;
 }
 
@@ -337,6 +342,24 @@ void Subnet::leave_group(NodeIndex index, const Gid& mgid, std::uint8_t join_sta
 
 std::optional<NodeIndex> Subnet::find(std::string_view name) const {
   return state_->manager.find(name);
+}
+std::vector<NodeIndex> Subnet::ports_of_hca(NodeIndex index) const {
+  if (state_->manager.node(index) == nullptr) return {};
+  return state_->manager.ports_of_hca(index);
+}
+Result<NodeIndex> Subnet::find_port(NodeIndex hca, std::uint8_t number) const {
+  const auto ports = ports_of_hca(hca);
+  if (number == 0 && ports.size() == 1) return ports[0];
+  const std::string name = node(hca)->name;
+  if (number == 0) {
+    return ipoib::Error{EINVAL, "the HCA '" + name + "' has " + std::to_string(ports.size()) +
+                                    " ports: name one, as in " + name + "[1]"};
+  }
+  for (const auto each : ports) {
+    if (node(each)->port.number == number) return each;
+  }
+  return ipoib::Error{EINVAL,
+                      "the HCA '" + name + "' has no cable at its port " + std::to_string(number)};
 }
 const Node* Subnet::node(NodeIndex index) const {
   const SubnetManager& manager = state_->manager;

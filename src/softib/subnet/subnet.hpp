@@ -57,16 +57,18 @@ class Subnet {
   /// (such as duplicate LIDs). Must be called first.
   void adopt(const SubnetSnapshot& before, ipoib::TimePoint now);
 
-  /// Adds an HCA and brings its port up, or returns the existing one of that name. The name
-  /// determines its GUIDs. `port` is the number of the connected port; see SubnetManager::add().
+  /// Adds an HCA and brings its ports up, or returns the existing one of that name: the node of its
+  /// first port. The name determines its GUIDs. `port` is the number of a connected port; see
+  /// SubnetManager::add().
   [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name, std::uint8_t port = 0);
+  /// Removes the HCA that a node is a port of.
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
   /// Any state but active ends the port's memberships, because an SM could no longer reach the
   /// port. With an external SM, active means that the link comes up; that SM decides on the rest,
   /// so the setters below except set_failed() return EOPNOTSUPP. Fails with EHOSTDOWN if the switch
   /// of the port is absent.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
-  /// Lets an HCA fail, or recover, which brings its port up. Processes that are attached when it
+  /// Lets an HCA fail, or recover, which brings its ports up. Processes that are attached when it
   /// fails lose it for good. While it has failed, set_port_state() returns ENODEV.
   [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex node, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
@@ -93,8 +95,8 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> add_address(NodeIndex node, const IpAddress& address);
   /// Takes an address from an HCA. Fails with EADDRNOTAVAIL if the HCA was not given it.
   [[nodiscard]] ipoib::Result<void> delete_address(NodeIndex node, const IpAddress& address);
-  /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
-  /// necessary, except for `none`.
+  /// Sets the membership of all ports of an HCA in a partition. Creates the partition (without
+  /// group) if necessary, except for `none`.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
   /// Deletes a partition with its groups and removes its key from all ports. EINVAL for the default
   /// partition, in which all ports reach the SM; ENOENT if there is none.
@@ -105,7 +107,13 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> restart_sm(ipoib::TimePoint now);
 
   [[nodiscard]] Management management() const;
+  /// The first port of the HCA with this name.
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
+  /// A port of an HCA, which exists. 0: the only one that has a cable; fails with EINVAL if there
+  /// are two.
+  [[nodiscard]] ipoib::Result<NodeIndex> find_port(NodeIndex hca, std::uint8_t number) const;
+  /// The ports of the HCA that a node is a port of.
+  [[nodiscard]] std::vector<NodeIndex> ports_of_hca(NodeIndex node) const;
   [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
   /// The node that has the LID, regardless of its port state.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;

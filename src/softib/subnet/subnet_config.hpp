@@ -17,10 +17,11 @@ enum class Management : std::uint8_t {
   external_sm  ///< a subnet manager on one of the HCAs; node 0 is the switch
 };
 
-/// The MTU that the operator has set for an HCA's port.
+/// The MTU that the operator has set for a port of an HCA.
 struct PortMtu {
   std::string hca;
-  std::uint8_t mtu = 0;  ///< IBA code
+  std::uint8_t mtu = 0;   ///< IBA code
+  std::uint8_t port = 1;  ///< its number
   friend bool operator==(const PortMtu&, const PortMtu&) = default;
 };
 
@@ -34,7 +35,7 @@ struct SubnetConfig {
   bool grh_required = false;  ///< of the ports of HCAs
   std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
   std::vector<PortMtu>
-      port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
+      port_mtus;  ///< of ports that exist and whose MTU is another; at most kMaxNodes
   /// The network interface, or one of its addresses, whose RoCE port is the only HCA; empty: this
   /// is an InfiniBand subnet.
   std::string roce{};

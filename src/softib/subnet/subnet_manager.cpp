@@ -63,7 +63,7 @@ void SubnetManager::set_up_switches() {
 void SubnetManager::add_topology() {
   if (!config_.topology) return;
   for (const auto& hca : config_.topology->hcas) {
-    if (switches_.place_of(hca.name) != nullptr) (void)add(hca.name);
+    if (!switches_.places_of(hca.name).empty()) (void)add(hca.name);
   }
 }
 
@@ -80,7 +80,7 @@ void SubnetManager::adopt(const SubnetSnapshot& before) {
     if (entry.index == kSubnetNode && node.name == kSmName && nodes_[kSubnetNode]) {
       forget(kSubnetNode);
     }
-    node.port.mtu = mtu_of(node.name);
+    node.port.mtu = mtu_of(node.name, node.port.number);
     if (nodes_[entry.index]) continue;
     if (!is_free(node.port.lid, node.port.lmc)) continue;
     (void)insert(entry.index, std::move(node));
@@ -91,11 +91,14 @@ void SubnetManager::adopt(const SubnetSnapshot& before) {
 }
 
 Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
-  if (const auto known = find(name)) {
-    const unsigned number = nodes_[*known]->port.number;
-    if (port == 0 || port == number) return *known;
+  const auto no_cable = [&](unsigned connected) {
     return Error{EINVAL, "the HCA '" + std::string(name) + "' is connected by its port " +
-                             std::to_string(number)};
+                             std::to_string(connected)};
+  };
+  if (const auto known = find(name)) {
+    const Node& first = *nodes_[*known];
+    if (port == 0 || port_of_hca(first, port) != nullptr) return *known;
+    return no_cable(first.port.number);
   }
   if (port > kMaxHcaPorts) {
     return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
@@ -104,60 +107,86 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   if (switches_.find(name)) {
     return Error{EINVAL, "'" + std::string(name) + "' is a switch, not an HCA"};
   }
-  const auto* const place = switches_.place_of(name);
-  if (place != nullptr && port != 0 && port != place->port) {
-    return Error{EINVAL, "the HCA '" + std::string(name) + "' is connected by its port " +
-                             std::to_string(place->port)};
-  }
-  if (place != nullptr) port = place->port;
+  const auto places = switches_.places_of(name);
+  const bool is_connected =
+      port == 0 || places.empty() || std::ranges::count(places, port, &Switches::Place::port) != 0;
+  if (!is_connected) return no_cable(places.front().port);
+
   // Without a topology, an external SM only finds nodes that have a numbered port of the switch.
   const bool are_all_found = has_own_sm() || config_.topology;
   const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSubnetNode + 1);
   const auto last = are_all_found ? nodes_.end() : nodes_.begin() + kMaxNumberedPort;
-  const auto free = std::find(first, last, std::nullopt);
-  const auto lid = has_own_sm() ? next_lid() : Lid();
+  std::vector<NodeIndex> free;
+  const std::size_t wanted = std::max<std::size_t>(places.size(), 1);
+  for (auto each = first; each != last && free.size() < wanted; ++each) {
+    if (!*each) free.push_back(static_cast<NodeIndex>(each - nodes_.begin()));
+  }
+  const bool has_room = free.size() == wanted && has_free_lids(wanted);
   const auto attachment =
-      free == last ? std::nullopt
-                   : switches_.port_for(name, static_cast<NodeIndex>(free - nodes_.begin()));
-  if (free != last && !attachment) {
+      has_room && places.empty() ? switches_.port_for(name, free[0]) : std::optional<Attachment>();
+  if (has_room && places.empty() && !attachment) {
     return Error{ENOSPC, "no switch of the topology has a free port for '" + std::string(name) +
                              "': choose one of its HCAs (softib show)"};
   }
-  if (free == last || !lid) {
+  if (!has_room) {
     return Error{ENOSPC,
                  "the subnet is full: it has " + std::to_string(last - first) +
                      " nodes, or no LID is free: remove unused HCAs (softib set hca NAME absent), "
                      "or use another subnet (--subnet)" +
                      (has_own_sm() ? "" : ", or --sm own, which manages more nodes")};
   }
-  const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   Node node{std::string(name), new_port()};
-  node.port.mtu = mtu_of(name);
-  if (port != 0) node.port.number = port;
-  node.attachment = *attachment;
-  Guids guids = make_guids(name, node.port.number);
-  if (place != nullptr) {
-    node.description = place->hca->description;
-    node.port.width = place->cable->width;
-    node.port.speed = place->cable->speed;
-    const auto& wanted = place->hca->guid;
-    const Guid port_guid = place->hca->port_guids[node.port.number - 1U];
-    const Guids given{wanted,
-                      port_guid == Guid() ? Guid(wanted.value() + node.port.number) : port_guid};
-    if (wanted != Guid() && !is_taken(given)) guids = given;
+  if (places.empty()) {
+    node.port.number = node.port.hca_ports = std::max<std::uint8_t>(port, 1);
+    const auto guids = make_guids(name, node.port.hca_ports);
+    node.port.node_guid = guids.node;
+    node.port.port_guid = guids.ports[node.port.number - 1U];
+    add_port(free[0], std::move(node), *attachment);
+    return free[0];
   }
-  node.port.node_guid = guids.node;
-  node.port.port_guid = guids.port;
+  const auto guids = guids_of(*places.front().hca);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto& place = places[i];
+    Node each = node;
+    each.description = place.hca->description;
+    each.port.number = place.port;
+    each.port.hca_ports = place.hca->ports;
+    each.port.node_guid = guids.node;
+    each.port.port_guid = guids.ports[place.port - 1U];
+    each.port.width = place.cable->width;
+    each.port.speed = place.cable->speed;
+    add_port(free[i], std::move(each), place.at);
+  }
+  return free[0];
+}
+
+/// Makes a port of a new HCA a node. There has to be a free LID for it.
+void SubnetManager::add_port(NodeIndex index, Node node, const Attachment& at) {
+  node.port.mtu = mtu_of(node.name, node.port.number);
+  node.attachment = at;
   if (has_own_sm()) {
-    node.port.lid = *lid;
+    const auto lid = next_lid(last_lid_);
+    assert(lid);
+    node.port.lid = last_lid_ = *lid;
     node.port.lmc = config_.lmc;
     node.port.sm_lid = index == kSubnetNode ? *lid : nodes_[kSubnetNode]->port.lid;
   }
-  last_lid_ = *lid;
   const bool is_new = insert(index, std::move(node));
   assert(is_new);
   (void)is_new;
-  return index;
+}
+
+std::vector<NodeIndex> SubnetManager::ports_of_hca(NodeIndex index) const {
+  const NodeIndex first = hca_of(index, *nodes_[index]);
+  const NodeIndex second = nodes_[first]->other_port;
+  if (second == kNoOtherPort) return {first};
+  return {first, second};
+}
+
+const Node* SubnetManager::port_of_hca(const Node& node, unsigned number) const {
+  if (node.port.number == number) return &node;
+  const Node* const other = node.other_port != kNoOtherPort ? this->node(node.other_port) : nullptr;
+  return other != nullptr && other->port.number == number ? other : nullptr;
 }
 
 Result<void> SubnetManager::remove(NodeIndex index) {
@@ -165,13 +194,20 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   const Node* node = find_node(index, error);
   if (node == nullptr) return error;
   std::erase_if(config_.port_mtus, [&](const PortMtu& each) { return each.hca == node->name; });
-  forget(index);
+  for (const auto port : ports_of_hca(index)) forget(port);
   return {};
 }
 
 void SubnetManager::forget(NodeIndex index) {
   const Node& node = *nodes_[index];
   by_name_.erase(node.name);
+  if (node.other_port != kNoOtherPort) {
+    Node& other = *nodes_[node.other_port];
+    by_name_[node.name] = node.other_port;
+    other.other_port = kNoOtherPort;
+    switches_.set_hca(other.attachment, node.other_port);
+    changed_.set(node.other_port);
+  }
   by_guid_.erase(node.port.port_guid);
   release_lids(node);
   switches_.disconnect(node.attachment);
@@ -195,16 +231,18 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
 
 Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   Error error;
-  Node* node = find_node(index, error);
-  if (node == nullptr) return error;
-  if (node->port.failed == failed) return {};
-  node->port.failed = failed;
-  if (!failed) ++node->port.generation;
-  const PortState state = failed ? PortState::down : link_up_state();
-  switches_.count_change(node->attachment, node->port.state, state);
-  node->port.set_state(state);
+  if (find_node(index, error) == nullptr) return error;
+  for (const auto each : ports_of_hca(index)) {
+    Node& node = *nodes_[each];
+    if (node.port.failed == failed) continue;
+    node.port.failed = failed;
+    if (!failed) ++node.port.generation;
+    const PortState state = failed ? PortState::down : link_up_state();
+    switches_.count_change(node.attachment, node.port.state, state);
+    node.port.set_state(state);
+    changed_.set(each);
+  }
   update_end_ports();
-  changed_.set(index);
   return {};
 }
 
@@ -322,16 +360,19 @@ Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   if (!is_mtu(mtu) || mtu > node->port.max_mtu) {
     return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 bytes"};
   }
-  std::erase_if(config_.port_mtus, [&](const PortMtu& each) { return each.hca == node->name; });
-  if (mtu != config_.mtu) config_.port_mtus.push_back({node->name, mtu});
+  std::erase_if(config_.port_mtus, [&](const PortMtu& each) {
+    return each.hca == node->name && each.port == node->port.number;
+  });
+  if (mtu != config_.mtu) config_.port_mtus.push_back({node->name, mtu, node->port.number});
   node->port.mtu = mtu;
   changed_.set(index);
   return {};
 }
 
-std::uint8_t SubnetManager::mtu_of(std::string_view hca) const {
+std::uint8_t SubnetManager::mtu_of(std::string_view hca, std::uint8_t port) const {
   const auto& set = config_.port_mtus;
-  const auto found = std::ranges::find(set, hca, &PortMtu::hca);
+  const auto found = std::ranges::find_if(
+      set, [&](const PortMtu& each) { return each.hca == hca && each.port == port; });
   return found == set.end() ? config_.mtu : found->mtu;
 }
 
@@ -383,28 +424,53 @@ const Switch* SubnetManager::switch_at(Lid lid) const {
 
 NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
 
-SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8_t port) const {
+SubnetManager::HcaGuids SubnetManager::make_guids(std::string_view name, std::uint8_t ports) const {
   for (std::uint64_t attempt = 0;; ++attempt) {
-    const Guid guid = topology::derived_guid(name, config_.seed + attempt);
-    const Guids guids{guid, Guid(guid.value() + port)};
-    if (!is_taken(guids)) return guids;
+    HcaGuids guids{topology::derived_guid(name, config_.seed + attempt)};
+    for (std::uint8_t i = 0; i < ports; ++i) guids.ports[i] = Guid(guids.node.value() + i + 1U);
+    if (!is_taken(guids, ports)) return guids;
   }
 }
 
-bool SubnetManager::is_taken(const Guids& guids) const {
-  if (by_guid_.contains(guids.port)) return true;
+/// Those of the file, if no other HCA has them.
+SubnetManager::HcaGuids SubnetManager::guids_of(const topology::Hca& hca) const {
+  HcaGuids guids{hca.guid};
+  for (std::uint8_t i = 0; i < hca.ports; ++i) {
+    const Guid given = hca.port_guids[i];
+    guids.ports[i] = given == Guid() ? Guid(hca.guid.value() + i + 1U) : given;
+  }
+  const bool are_given = hca.guid != Guid() && !is_taken(guids, hca.ports);
+  return are_given ? guids : make_guids(hca.name, hca.ports);
+}
+
+bool SubnetManager::is_taken(const HcaGuids& guids, std::uint8_t ports) const {
+  for (std::uint8_t i = 0; i < ports; ++i) {
+    if (by_guid_.contains(guids.ports[i])) return true;
+  }
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
     if (switches_[i].node.port.node_guid == guids.node) return true;
   }
   return false;
 }
 
-std::optional<Lid> SubnetManager::next_lid() const {
+bool SubnetManager::has_free_lids(std::size_t wanted) const {
+  if (!has_own_sm()) return true;
+  auto after = last_lid_;
+  for (std::size_t i = 0; i < wanted; ++i) {
+    const auto lid = next_lid(after);
+    const bool is_new = lid && (i == 0 || *lid != after);
+    if (!is_new) return false;
+    after = *lid;
+  }
+  return true;
+}
+
+std::optional<Lid> SubnetManager::next_lid(Lid after) const {
   // LIDs are taken in ascending order, so that the LID of a removed node is not reused soon.
   const std::uint32_t size = 1U << config_.lmc;
   const std::uint32_t blocks = (kSwitchLid.value() - switches_.size() + 1U) / size - 1;
   for (std::uint32_t step = 0; step < blocks; ++step) {
-    const std::uint32_t block = (last_lid_.value() / size + step) % blocks + 1;
+    const std::uint32_t block = (after.value() / size + step) % blocks + 1;
     const Lid lid(static_cast<std::uint16_t>(block * size));
     if (is_free(lid, config_.lmc)) return lid;
   }
@@ -529,10 +595,13 @@ void SubnetManager::route_group(std::size_t group, const NodeSet& receivers) {
 }
 
 bool SubnetManager::insert(NodeIndex index, Node node) {
-  if (!is_valid_name(node.name) || by_name_.contains(node.name) ||
-      by_guid_.contains(node.port.port_guid) || !switches_.is_free(node.attachment)) {
+  if (!is_valid_name(node.name) || by_guid_.contains(node.port.port_guid) ||
+      !switches_.is_free(node.attachment)) {
     return false;
   }
+  const auto other = find(node.name);
+  if (other && !may_be_other_port(index, node, *other)) return false;
+  node.other_port = kNoOtherPort;
   by_name_[node.name] = index;
   by_guid_[node.port.port_guid] = index;
   if (has_own_sm()) {
@@ -540,13 +609,33 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
   std::erase_if(node.addresses, [&](const auto& address) { return node_with(address) != nullptr; });
-  switches_.connect(node.attachment, index);
+  switches_.connect(node.attachment, index, {index, node.port.number});
   node.checks = switches_.entry_checks(node.attachment);
   nodes_[index] = std::move(node);
+  if (other) link_ports(index, *other);
   claim_lids(index);
   update_end_ports();
   changed_.set(index);
   return true;
+}
+
+/// Whether a new node can be a port of the HCA of which `other` is the only one yet.
+bool SubnetManager::may_be_other_port(NodeIndex index, const Node& node, NodeIndex other) const {
+  const Node& known = *nodes_[other];
+  return index != kSubnetNode && other != kSubnetNode && known.other_port == kNoOtherPort &&
+         known.port.node_guid == node.port.node_guid && known.port.number != node.port.number;
+}
+
+/// Makes two nodes the ports of one HCA.
+void SubnetManager::link_ports(NodeIndex one, NodeIndex other) {
+  nodes_[one]->other_port = other;
+  nodes_[other]->other_port = one;
+  const NodeIndex first = hca_of(one, *nodes_[one]);
+  by_name_[nodes_[one]->name] = first;
+  for (const auto each : {one, other}) {
+    switches_.set_hca(nodes_[each]->attachment, first);
+    changed_.set(each);
+  }
 }
 
 void SubnetManager::update_end_ports() {

@@ -37,12 +37,19 @@ class SubnetManager {
   [[nodiscard]] PortState link_up_state() const {
     return has_own_sm() ? PortState::active : PortState::init;
   }
-  /// Adds an HCA that is connected by its port number `port`, or returns the existing one of that
-  /// name. 0 means any port for an existing HCA, the first for a new one. Fails with EINVAL if
-  /// there is no such port, or the HCA is connected by another port.
+  /// Adds an HCA, each of whose cables makes it a node, or finds the existing one of that name, and
+  /// returns the node of its first port. One that is in no topology has one cable, at its last port
+  /// `port`; 0: any port for an existing HCA, the first for a new one. Fails with EINVAL if there
+  /// is no such port, or it has no cable.
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name, std::uint8_t port = 0);
+  /// Removes an HCA, given by one of its ports.
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
+  /// The nodes that are ports of the same HCA as `index`, which is a node, in the order of ports.
+  [[nodiscard]] std::vector<NodeIndex> ports_of_hca(NodeIndex index) const;
+  /// The port of the same HCA with another number; null if it has no cable.
+  [[nodiscard]] const Node* port_of_hca(const Node& node, unsigned number) const;
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
+  /// Lets an HCA fail, or recover, given by one of its ports.
   [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex index, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
   /// `mtu` is an IBA code, used for paths and for groups joined later.
@@ -89,6 +96,7 @@ class SubnetManager {
   [[nodiscard]] const Node* node(std::optional<NodeIndex> index) const {
     return index ? node(*index) : nullptr;
   }
+  /// The first port of the HCA with this name.
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
   /// The node that has the LID.
@@ -107,20 +115,26 @@ class SubnetManager {
   [[nodiscard]] NodeSet take_changed();
 
  private:
-  struct Guids {
+  struct HcaGuids {
     Guid node;
-    Guid port;
+    std::array<Guid, kMaxHcaPorts> ports{};
   };
   [[nodiscard]] PortAttributes new_port() const;
-  /// The MTU of the port of an HCA: that of the subnet unless the operator has set another.
-  [[nodiscard]] std::uint8_t mtu_of(std::string_view hca) const;
+  /// The MTU of a port of an HCA: that of the subnet unless the operator has set another.
+  [[nodiscard]] std::uint8_t mtu_of(std::string_view hca, std::uint8_t port) const;
   void adopt_configured(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
-  [[nodiscard]] Guids make_guids(std::string_view name, std::uint8_t port) const;
-  [[nodiscard]] bool is_taken(const Guids& guids) const;
+  /// The GUID of the node, and those of its ports by number.
+  [[nodiscard]] HcaGuids make_guids(std::string_view name, std::uint8_t ports) const;
+  [[nodiscard]] HcaGuids guids_of(const topology::Hca& hca) const;
+  [[nodiscard]] bool is_taken(const HcaGuids& guids, std::uint8_t ports) const;
+  void add_port(NodeIndex index, Node node, const Attachment& at);
+  [[nodiscard]] bool may_be_other_port(NodeIndex index, const Node& node, NodeIndex other) const;
+  void link_ports(NodeIndex one, NodeIndex other);
   [[nodiscard]] Node& writable(const Node& node);
   void set_up_switches();
   void add_topology();
-  [[nodiscard]] std::optional<Lid> next_lid() const;
+  [[nodiscard]] std::optional<Lid> next_lid(Lid after) const;
+  [[nodiscard]] bool has_free_lids(std::size_t wanted) const;
   /// Whether a port with this LMC may have `lid` as its base LID.
   [[nodiscard]] bool is_free(Lid lid, std::uint8_t lmc) const;
   void claim_lids(NodeIndex index);
@@ -138,7 +152,7 @@ class SubnetManager {
 
   SubnetConfig config_;
   std::vector<std::optional<Node>> nodes_;
-  std::map<std::string, NodeIndex, std::less<>> by_name_;
+  std::map<std::string, NodeIndex, std::less<>> by_name_;  ///< the first port of an HCA
   std::unordered_map<Guid, NodeIndex> by_guid_;
   std::vector<std::uint16_t> by_lid_;  ///< node + 1, or 0
   Switches switches_{config_};

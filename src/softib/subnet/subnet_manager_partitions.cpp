@@ -48,7 +48,7 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
                              " HCAs, the maximum: define it without names, for all HCAs"};
   }
   partition->set(node->name, as);
-  assign_pkeys(index);
+  for (const auto port : ports_of_hca(index)) assign_pkeys(port);
   assign_pkeys(kSubnetNode);  // the SM is a full member of every partition
   return {};
 }

@@ -40,6 +40,9 @@ struct ManagementKey {
   [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
 };
 
+/// Node::other_port of an HCA with one cable: node 0 is no port of an HCA with two.
+inline constexpr NodeIndex kNoOtherPort = kSubnetNode;
+
 /// Orders ports of switches.
 struct AttachmentOrder {
   [[nodiscard]] bool operator()(const Attachment& a, const Attachment& b) const {
@@ -51,11 +54,12 @@ using Attachments = std::set<Attachment, AttachmentOrder>;
 inline constexpr std::uint8_t kSubnetTimeout = 18;
 inline constexpr ipoib::wire::PortInfo::Tuning kUsualTuning{.subnet_timeout = kSubnetTimeout};
 
-/// An HCA with its connected port, or a switch with its port 0.
+/// A port of an HCA that has a cable, or a switch with its port 0.
 struct Node {
-  std::string name;  ///< 1 to kMaxNodeName bytes
+  std::string name;  ///< of the HCA or the switch, 1 to kMaxNodeName bytes
   PortAttributes port;
-  Attachment attachment{};                    ///< of an HCA
+  Attachment attachment{};                    ///< of an HCA's port
+  NodeIndex other_port = kNoOtherPort;        ///< of the same HCA, if that has a cable, too
   std::optional<SwitchIndex> switch_index{};  ///< of a switch
   CheckSet checks = kNoChecks;                ///< of what an HCA sends, where it enters its switch
   std::string description{};                  ///< NodeDescription; empty: the name
@@ -64,6 +68,12 @@ struct Node {
   ipoib::wire::PortInfo::Tuning tuning = kUsualTuning;  ///< likewise
   std::vector<IpAddress> addresses{};  ///< in addition to address_of(); at most kMaxNodeAddresses
 };
+
+/// The node of the first port of the HCA that node `index` is a port of. Processes on the HCA have
+/// their slots there.
+[[nodiscard]] inline NodeIndex hca_of(NodeIndex index, const Node& node) {
+  return node.other_port != kNoOtherPort && node.port.number > 1 ? node.other_port : index;
+}
 
 /// Errors of a link that a port reports (IBA 7.12.2, 7.9.4), in the order of traps 129 to 131.
 enum class LinkError : std::uint8_t {

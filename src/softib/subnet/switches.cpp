@@ -54,14 +54,16 @@ Switches::Switches(const SubnetConfig& config) : has_topology_(config.topology.h
       const auto& [at, end] =
           cable.a.is_switch ? std::tie(cable.a, cable.b) : std::tie(cable.b, cable.a);
       const auto& hca = topology.hcas[end.index];
-      places_.try_emplace(hca.name, Place{{at.index, at.port}, &hca, end.port, &cable});
+      places_[hca.name].push_back({{at.index, at.port}, &hca, end.port, &cable});
     }
   }
+  for (auto& [name, places] : places_) std::ranges::sort(places, {}, &Place::port);
 }
 
-const Switches::Place* Switches::place_of(std::string_view hca) const {
+std::span<const Switches::Place> Switches::places_of(std::string_view hca) const {
   const auto found = places_.find(hca);
-  return found == places_.end() ? nullptr : &found->second;
+  if (found == places_.end()) return {};
+  return found->second;
 }
 
 std::optional<Attachment> Switches::port_for(std::string_view hca, NodeIndex node) {
@@ -69,13 +71,13 @@ std::optional<Attachment> Switches::port_for(std::string_view hca, NodeIndex nod
     // Every node has its port, so that it is where it was when it is added again.
     return Attachment{0, static_cast<SwitchPort>(node + 1)};
   }
-  if (const auto* const place = place_of(hca)) return place->at;
   for (SwitchIndex i = 0; i < size(); ++i) {
     const auto& ports = all_[i].ports;
     for (SwitchPort port = 1; port <= all_[i].last_port(); ++port) {
       const Attachment at{i, port};
-      const bool is_reserved =
-          std::ranges::any_of(places_, [&](const auto& entry) { return entry.second.at == at; });
+      const bool is_reserved = std::ranges::any_of(places_, [&](const auto& entry) {
+        return std::ranges::count(entry.second, at, &Place::at) != 0;
+      });
       if (ports[port].peer.kind == Peer::Kind::none && !is_reserved) return at;
     }
   }
@@ -90,13 +92,21 @@ bool Switches::is_free(const Attachment& at) const {
          peer(at.switch_index, at.port).kind == Peer::Kind::none;
 }
 
-void Switches::connect(const Attachment& at, NodeIndex node) {
+void Switches::connect(const Attachment& at, NodeIndex node, const HcaPort& hca) {
   assert(is_free(at));
   Switch& to = (*this)[at.switch_index];
-  to.ports[at.port].peer = {Peer::Kind::node, node, 0, PortState::down};
+  to.ports[at.port].peer = {Peer::Kind::node, node,      hca.number,
+                            PortState::down,  kNoChecks, hca.hca};
   update_checks(at);
   to.port_count = std::max(to.port_count, std::min(at.port, kMaxNumberedPort));
   to.has_changed = true;
+}
+
+void Switches::set_hca(const Attachment& at, NodeIndex hca) {
+  Peer& peer = port(at).peer;
+  assert(peer.kind == Peer::Kind::node);
+  peer.hca = hca;
+  (*this)[at.switch_index].has_changed = true;
 }
 
 void Switches::disconnect(const Attachment& at) {

@@ -7,6 +7,7 @@
 #include <bitset>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,21 +53,25 @@ class Switches {
     return all_[index];
   }
   [[nodiscard]] const Switch& operator[](SwitchIndex index) const { return all_[index]; }
-  /// The HCA of the topology with this name; null if there is none.
+  /// A port of an HCA of the topology, and where its cable leads.
   struct Place {
     Attachment at;
     const topology::Hca* hca;
     std::uint8_t port;  ///< of the HCA
     const topology::Cable* cable;
   };
-  [[nodiscard]] const Place* place_of(std::string_view hca) const;
-  /// Where to connect a new node; nullopt if no port is free. An HCA of the topology has its port;
-  /// the node of the SM gets a port of its own if none is free.
+  /// The ports of the HCA of the topology with this name, in order; empty if there is none.
+  [[nodiscard]] std::span<const Place> places_of(std::string_view hca) const;
+  /// Where to connect a new node that is in no topology; nullopt if no port is free. The node of
+  /// the SM gets a port of its own if none is free.
   [[nodiscard]] std::optional<Attachment> port_for(std::string_view hca, NodeIndex node);
   /// Whether there is such a port, and nothing is connected to it.
   [[nodiscard]] bool is_free(const Attachment& at) const;
-  /// Requires is_free(`at`).
-  void connect(const Attachment& at, NodeIndex node);
+  /// Connects a port of an HCA, the first port of which is the node `to.hca`. Requires
+  /// is_free(`at`).
+  void connect(const Attachment& at, NodeIndex node, const HcaPort& to);
+  /// To be called when another node has become the first port of the HCA that is connected.
+  void set_hca(const Attachment& at, NodeIndex hca);
   void disconnect(const Attachment& at);
   /// Whether the link of a port can be up: its cable is plugged in, and the switches at its ends
   /// have power.
@@ -124,7 +129,7 @@ class Switches {
   /// Those that take_changes() looks at, since an SM that programs many switches changes one with
   /// each packet.
   std::bitset<kMaxSwitches> may_have_changed_;
-  std::map<std::string, Place, std::less<>> places_;  ///< by HCA of the topology
+  std::map<std::string, std::vector<Place>, std::less<>> places_;  ///< by HCA of the topology
   Attachments filters_;
   Attachments lossy_;
   bool has_topology_;

@@ -32,7 +32,7 @@ using subnet::SubnetConfig;
 
 namespace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 
 json::object stored_form(const Partition& partition) {
   json::array members;
@@ -86,7 +86,8 @@ json::object stored_form(const SubnetConfig& config) {
   for (const auto& partition : config.partitions) partitions.push_back(stored_form(partition));
   json::array port_mtus;
   for (const auto& port : config.port_mtus) {
-    port_mtus.push_back({{"hca", port.hca}, {"mtu", ipoib::wire::mtu_bytes(port.mtu)}});
+    port_mtus.push_back(
+        {{"hca", port.hca}, {"port", port.port}, {"mtu", ipoib::wire::mtu_bytes(port.mtu)}});
   }
   json::value topology;
   if (config.topology) topology = stored_form(*config.topology);
@@ -186,8 +187,9 @@ SubnetConfig config_of(const json::object& object) {
   }
   for (const auto& value : object.at("port_mtus").as_array()) {
     const auto bytes = json::value_to<std::uint32_t>(value.at("mtu"));
-    config.port_mtus.push_back(
-        {json::value_to<std::string>(value.at("hca")), ipoib::wire::mtu_code(bytes)});
+    config.port_mtus.push_back({json::value_to<std::string>(value.at("hca")),
+                                ipoib::wire::mtu_code(bytes),
+                                json::value_to<std::uint8_t>(value.at("port"))});
   }
   return config;
 }
@@ -204,11 +206,12 @@ bool is_valid(const Partition& partition) {
 }
 
 bool are_valid(const std::vector<subnet::PortMtu>& ports) {
-  std::set<std::string_view> names;
-  for (const auto& port : ports) names.insert(port.hca);
+  std::set<std::pair<std::string_view, std::uint8_t>> names;
+  for (const auto& port : ports) names.emplace(port.hca, port.port);
   return ports.size() <= kMaxNodes && names.size() == ports.size() &&
          std::ranges::all_of(ports, [](const auto& port) {
-           return is_valid_name(port.hca) && ipoib::wire::mtu_bytes(port.mtu) != 0;
+           return is_valid_name(port.hca) && port.port >= 1 && port.port <= kMaxHcaPorts &&
+                  ipoib::wire::mtu_bytes(port.mtu) != 0;
          });
 }
 

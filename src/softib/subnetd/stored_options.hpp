@@ -5,7 +5,7 @@
 //   {"version":2,"sm":"own","mtu":2048,"lmc":0,"grh_required":false,"seed":0,"partitions":[
 //     {"pkey":"0x8012","others":"none","mtu":0,"rate":3,"broadcast_group":true,
 //      "members":[{"hca":"a","membership":"full"}]}],
-//    "port_mtus":[{"hca":"a","mtu":1024}]}
+//    "port_mtus":[{"hca":"a","port":1,"mtu":1024}]}
 //
 // `mtu` is in bytes, in a partition 0 for that of the ports; `rate` is an IBA code. The file is
 // replaced by rename(2), so that a process that is killed leaves the old or the new one.

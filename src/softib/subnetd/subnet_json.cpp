@@ -52,13 +52,16 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
     if (key.is_valid()) pkeys.emplace_back(subnet::pkey_text(key));
   }
   json::array addresses;
+  const bool has_addresses = subnet::hca_of(index, node) == index;
   for (const auto family : {IpFamily::v4, IpFamily::v6}) {
+    if (!has_addresses) break;
     addresses.emplace_back(ipoib::to_string(address_of(index, family)));
   }
   for (const auto& address : node.addresses) addresses.emplace_back(ipoib::to_string(address));
   return {{"node", index},
           {"name", node.name},
           {"port", node.port.number},
+          {"ports", node.port.hca_ports},
           {"lid", node.port.lid.value()},
           {"lmc", node.port.lmc},
           {"sm_lid", node.port.sm_lid.value()},
@@ -97,6 +100,8 @@ json::object describe_port(SwitchIndex index, SwitchPort number, const subnet::P
   if (peer.kind == subnet::Peer::Kind::node) {
     const auto node = fabric.node(peer.index);
     port["hca"] = node ? node->name : std::string();
+    port["hca_port"] = peer.port;
+    port["hca_ports"] = node ? node->port.hca_ports : std::uint8_t{1};
     port["state"] = control::name(fabric.port_state(peer.index));
     return port;
   }
@@ -171,7 +176,10 @@ json::array names(const NodeSet& set, const fabric::Fabric& fabric) {
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     if (!set[index]) continue;
     const auto node = fabric.node(index);
-    if (node) list.emplace_back(node->name);
+    if (!node) continue;
+    const bool is_of_two = node->other_port != subnet::kNoOtherPort;
+    list.emplace_back(node->name +
+                      (is_of_two ? '[' + std::to_string(node->port.number) + ']' : ""));
   }
   return list;
 }
@@ -191,9 +199,13 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
   json::array members;
   for (const auto& member : group.members) {
     const subnet::Node* node = subnet.node(member.node);
-    members.push_back({{"hca", node != nullptr ? node->name : std::string()},
-                       {"join_state", member.join_state},
-                       {"proxy", member.proxy}});
+    json::object described{{"hca", node != nullptr ? node->name : std::string()},
+                           {"join_state", member.join_state},
+                           {"proxy", member.proxy}};
+    if (node != nullptr && node->other_port != subnet::kNoOtherPort) {
+      described["port"] = node->port.number;
+    }
+    members.push_back(std::move(described));
   }
   return {{"mgid", group.mgid.to_string()},
           {"mlid", hex(group.mlid.value(), 4)},

@@ -266,7 +266,7 @@ void SubnetProcess::publish() {
   for (const auto& packet : subnet_.take_outgoing()) {
     if (const auto node = subnet_.node_at(packet.dlid)) memberships_.note(*node, packet);
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-    if (endpoint_) endpoint_->send_mad(packet.emit(bytes));
+    if (endpoint_) endpoint_->send_mad(packet.port, packet.emit(bytes));
   }
   for (const auto& passed : subnet_.take_forwarded_mads()) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
@@ -416,6 +416,15 @@ struct SubnetProcess::Commands {
     return json::object();
   }
 
+  /// The same for a port of the HCA; 0: the only one.
+  template <class Change>
+  Result<json::object> on_port(const std::string& hca, std::uint8_t number, Change&& change) const {
+    return on(hca, [&](NodeIndex first) -> Result<void> {
+      const auto port = process.subnet_.find_port(first, number);
+      return port ? change(*port) : Result<void>(port.error());
+    });
+  }
+
   Result<json::object> operator()(const control::SetHca& what) const {
     switch (what.state) {
       case control::HcaState::present: {
@@ -449,22 +458,24 @@ struct SubnetProcess::Commands {
     return subnet_json(process.subnet_, process.fabric_, process.folder_);
   }
   Result<json::object> operator()(const control::SetPort& what) const {
-    return on(what.hca,
-              [&](NodeIndex node) { return process.subnet_.set_port_state(node, what.state); });
+    return on_port(what.hca, what.port, [&](NodeIndex node) {
+      return process.subnet_.set_port_state(node, what.state);
+    });
   }
   Result<json::object> operator()(const control::SetLid& what) const {
-    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
+    return on_port(what.hca, what.port,
+                   [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
   }
   Result<json::object> operator()(const control::SetMtu& what) const {
     const auto mtu = ipoib::wire::mtu_code(what.mtu);
-    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+    return on_port(what.hca, what.port, [&](NodeIndex node) -> Result<void> {
       const auto set = process.subnet_.set_mtu(node, mtu);
       return set ? process.store_options() : set;
     });
   }
   Result<json::object> operator()(const control::SetLink& what) const {
-    return on(what.hca,
-              [&](NodeIndex node) { return process.subnet_.set_faults(node, what.faults); });
+    return on_port(what.hca, what.port,
+                   [&](NodeIndex node) { return process.subnet_.set_faults(node, what.faults); });
   }
   Result<json::object> operator()(const control::FailQps& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {
@@ -496,7 +507,7 @@ struct SubnetProcess::Commands {
     return json::object();
   }
   Result<json::object> operator()(const control::MovePKey& what) const {
-    return on(what.hca, [&](NodeIndex node) {
+    return on_port(what.hca, what.port, [&](NodeIndex node) {
       return process.subnet_.move_pkey(node, what.pkey, what.index);
     });
   }

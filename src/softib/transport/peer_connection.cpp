@@ -51,8 +51,8 @@ int PeerConnection::send(MessageKind kind, ipoib::ConstBytes body) {
   return error;
 }
 
-std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets) {
-  const std::size_t count = ring_->put(packets);
+std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets, std::uint8_t port) {
+  const std::size_t count = ring_->put(packets, port);
   if (!wakeup_table_) read_messages();
   std::size_t last = WakeupEntry::kCount;
   for (const auto* packet : packets.first(count)) {

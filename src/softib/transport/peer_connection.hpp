@@ -36,8 +36,9 @@ class PeerConnection {
   [[nodiscard]] int make_ring();
   /// Sends a message; see send_message().
   [[nodiscard]] int send(MessageKind kind, ipoib::ConstBytes body);
-  /// Writes packets to the ring and wakes their waiters. Returns how many fitted.
-  std::size_t put(std::span<const OutgoingPacket* const> packets);
+  /// Writes packets, which arrive at `port`, to the ring and wakes their waiters. Returns how many
+  /// fitted.
+  std::size_t put(std::span<const OutgoingPacket* const> packets, std::uint8_t port);
   /// Whether the receiver has died or closed the connection. If it is closing, waits for it to
   /// finish, for at most `patience`. A dead receiver is noticed some milliseconds late.
   [[nodiscard]] bool has_ended(std::chrono::nanoseconds patience);

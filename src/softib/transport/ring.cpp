@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kPrefixBytes = 8;
 constexpr std::uint32_t kChecksumsRight = 1U << 31;
 constexpr std::uint32_t kHasIcrc = 1U << 30;
+constexpr std::uint32_t kSecondPort = 1U << 29;
+static_assert(kMaxHcaPorts == 2);
 constexpr std::size_t kAlignment = 64;  ///< a cache line, so no two records share one
 constexpr std::size_t kPrefetch = 4;    ///< records ahead
 constexpr std::size_t kPublishBytes = 1U << 14;
@@ -43,9 +45,10 @@ struct Prefix {
   explicit Prefix(const std::uint8_t* record) {
     const auto first = load_once(record);
     const auto second = load_once(record + sizeof first);
-    bytes = first & ~(kChecksumsRight | kHasIcrc);
+    bytes = first & ~(kChecksumsRight | kHasIcrc | kSecondPort);
     checksums_valid = (first & kChecksumsRight) != 0;
     has_icrc = (first & kHasIcrc) != 0;
+    port = (first & kSecondPort) != 0 ? 2 : 1;
     gso = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
   /// Whether a correct writer could have written the prefix.
@@ -59,11 +62,13 @@ struct Prefix {
   std::size_t bytes;
   bool checksums_valid;
   bool has_icrc;
+  std::uint8_t port;
   GsoInfo gso;
 };
 
-void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t bytes) {
-  const std::array prefix{static_cast<std::uint32_t>(bytes) |
+void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t bytes,
+                  std::uint8_t port) {
+  const std::array prefix{static_cast<std::uint32_t>(bytes) | (port > 1 ? kSecondPort : 0) |
                               (packet.checksums_valid ? kChecksumsRight : 0) |
                               (packet.has_icrc ? kHasIcrc : 0),
                           packet.gso.size | std::uint32_t{packet.gso.packets} << 16};
@@ -95,7 +100,7 @@ std::uint64_t RingWriter::taken() const {
   return is_possible ? taken : written_ - kRingBytes;
 }
 
-std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
+std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets, std::uint8_t port) {
   before_publishing();
   std::size_t count = 0;
   auto published = written_;
@@ -107,7 +112,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
       room_until_ = taken() + kRingBytes;
       if (after > room_until_) break;
     }
-    write_record(memory_.at(written_), *packets[count], bytes);
+    write_record(memory_.at(written_), *packets[count], bytes, port);
     written_ = after;
     // Records are published meanwhile, so that a reader that polls works on them while the next are
     // written.
@@ -166,7 +171,7 @@ bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
     // size.
     __builtin_prefetch(record + kPrefetch * prefix.record_size());
     out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_valid,
-                     prefix.gso, prefix.has_icrc);
+                     prefix.gso, prefix.has_icrc, prefix.port);
     count += prefix.gso.packets;
     read_ += prefix.record_size();
   }

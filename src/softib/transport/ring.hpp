@@ -2,7 +2,8 @@
 //
 //   page 0:  written, writer_sleeps, engine_requested | taken, reader_state
 //   then the ring, kRingBytes long, of records, padded to 64 bytes:
-//     | checksums valid 1, ends with its ICRC 1, bytes 30 | GsoInfo: size 16, packets 16 | packet |
+//     | checksums valid 1, ends with its ICRC 1, second port 1, bytes 29 |
+//     | GsoInfo: size 16, packets 16 | packet |
 //
 // `written` and `taken` count all bytes of records ever written and ever released. A record starts
 // at its count modulo kRingBytes; the ring is mapped twice in a row, so each record is contiguous.
@@ -35,8 +36,9 @@ class RingWriter {
  public:
   explicit RingWriter(RingMemory memory) : memory_(std::move(memory)) {}
 
-  /// Publishes packets while there is room; returns how many. Skips and counts oversized ones.
-  std::size_t put(std::span<const OutgoingPacket* const> packets);
+  /// Publishes packets, which arrive at port `port` of the reader's HCA, while there is room;
+  /// returns how many. Skips and counts oversized ones.
+  std::size_t put(std::span<const OutgoingPacket* const> packets, std::uint8_t port = 1);
   /// Sleeps until `taken` differs from `seen`, or until `deadline`. May be called while another
   /// thread uses the writer.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const;

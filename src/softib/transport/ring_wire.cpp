@@ -57,8 +57,9 @@ RingWire::RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric,
 
 RingWire::~RingWire() = default;
 
-std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
-                           SendMode mode, Delivery& why, std::uint64_t& lost) {
+std::size_t RingWire::send(ProcessAddress to, std::uint8_t port,
+                           std::span<const OutgoingPacket* const> packets, SendMode mode,
+                           Delivery& why, std::uint64_t& lost) {
   const auto receiver = peer(to);
   Lock lock(receiver->mutex);
   std::size_t sent = 0;
@@ -76,7 +77,7 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
     }
     auto& connection = *receiver->connection;
     if (receiver->congested && connection.is_half_free()) receiver->congested = false;
-    const std::size_t count = connection.put(packets.subspan(sent));
+    const std::size_t count = connection.put(packets.subspan(sent), port);
     sent += count;
     on_this_connection += count;
     if (has_ended(*receiver, mode)) {
@@ -103,7 +104,11 @@ std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* co
 
 Delivery RingWire::send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) {
   const auto kind = mad.has_icrc ? MessageKind::mad_with_icrc : MessageKind::mad;
-  return transmit(to, kind, mad.bytes, lost);
+  std::array<std::uint8_t, kMaxMessageBody> body;
+  if (mad.bytes.size() >= body.size()) return Delivery::too_long;
+  body[0] = mad.port;
+  std::ranges::copy(mad.bytes, body.begin() + 1);
+  return transmit(to, kind, ConstBytes(body).first(mad.bytes.size() + 1), lost);
 }
 
 bool RingWire::wake(ProcessAddress to, std::uint64_t& lost) {

@@ -50,8 +50,9 @@ class RingWire : public Wire {
            ConnectionWatcher* watcher = nullptr);
   ~RingWire() override;
 
-  std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets, SendMode mode,
-                   Delivery& why, std::uint64_t& lost) override;
+  std::size_t send(ProcessAddress to, std::uint8_t port,
+                   std::span<const OutgoingPacket* const> packets, SendMode mode, Delivery& why,
+                   std::uint64_t& lost) override;
   Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) override;
   [[nodiscard]] bool wake(ProcessAddress to, std::uint64_t& lost) override;
   [[nodiscard]] bool has_untaken(ProcessAddress process) override;

@@ -109,16 +109,31 @@ std::optional<std::uint32_t> watched_sender(const MadPacket& packet) {
 
 }  // namespace
 
+Router::Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire,
+               NodeIndex node, Hold hold, std::uint64_t seed)
+    : folder_(folder), fabric_(fabric), wire_(wire), node_(node), hold_(std::move(hold)) {
+  const auto add = [&](NodeIndex index) {
+    auto& port = ports_[fabric.hca_port(index).number - 1U];
+    port.emplace(fabric, index, seed);
+  };
+  add(node);
+  const auto record = fabric.node(node);
+  if (record && record->other_port != subnet::kNoOtherPort) add(record->other_port);
+}
+
 void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
-  const auto sender = fabric_.sender(node_);
+  if (batch.empty()) return;
+  Port* const from = port(batch.front().port);
+  const auto sender = from != nullptr ? fabric_.sender(from->node) : fabric::Fabric::Sender{};
   if (sender.state != PortState::active) {
-    count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
+    count(from != nullptr ? from->node : node_, fabric::PortCounter::drop_port_not_active,
+          count_packets(batch));
     return;
   }
   for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
-    send_chunk(batch.first(kChunk), mode, sender.checks);
+    send_chunk(*from, batch.first(kChunk), mode, sender.checks);
   }
-  send_chunk(batch, mode, sender.checks);
+  send_chunk(*from, batch, mode, sender.checks);
 }
 
 /// Sends packets, and counts those that are done with: sent, or dropped for another reason than
@@ -127,34 +142,39 @@ TrySent Router::try_send(std::span<const OutgoingPacket> batch) {
   std::array<const OutgoingPacket*, kChunk> packets;
   batch = batch.first(std::min(batch.size(), packets.size()));
   const auto& first = batch.front();
-  const auto sender = fabric_.sender(node_);
+  Port* const from = port(first.port);
+  const auto sender = from != nullptr ? fabric_.sender(from->node) : fabric::Fabric::Sender{};
   if (sender.state != PortState::active) {
-    count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
+    count(from != nullptr ? from->node : node_, fabric::PortCounter::drop_port_not_active,
+          count_packets(batch));
     return batch.size();
   }
   if (uplink_ != nullptr) return try_send_by_gid(batch);
-  const auto way = fabric_.route(at_, first.dlid, false);
-  const auto checks = checks_of(way, sender.checks);
+  const auto way = fabric_.route(from->at, first.dlid, false);
+  const auto checks = checks_of(*from, way, sender.checks);
   if (checks == subnet::kPKeyCheck) {
-    const auto passing = leading_that_pass(batch);
+    const auto passing = leading_that_pass(*from, batch);
     if (passing == 0) return 1;
     batch = batch.first(passing);
   }
   for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
   auto done = batch.size();
   if ((checks & subnet::kCableFault) != 0) {
-    send_over_faulty_cables({packets.data(), done}, SendMode::as_room_permits);
+    send_over_faulty_cables(*from, {packets.data(), done}, SendMode::as_room_permits);
     return done;
   }
-  const auto to = reachable_node(way, count_packets(batch));
-  if (to) done = try_deliver({*to, QpnLayout::slot(first.destination)}, {packets.data(), done});
+  const auto to = reachable_port(*from, way, count_packets(batch));
+  if (to) {
+    done = try_deliver(from->node, {{to->hca, QpnLayout::slot(first.destination)}, to->number},
+                       {packets.data(), done});
+  }
   std::uint64_t bytes = 0;
   for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
   if (to && way.cables != 0) {
-    fabric_.count_route(at_, first.dlid, count_packets(batch.first(done)), bytes);
+    fabric_.count_route(from->at, first.dlid, count_packets(batch.first(done)), bytes);
   }
-  count(fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
-  count(fabric::PortCounter::sent_bytes, bytes);
+  count(from->node, fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
+  count(from->node, fabric::PortCounter::sent_bytes, bytes);
   return done;
 }
 
@@ -164,16 +184,17 @@ TrySent Router::try_send_by_gid(std::span<const OutgoingPacket> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) all[i] = &batch[i];
   const Packets packets(all.data(), batch.size());
   const auto& first = batch.front();
-  const TrySent sent = uplink_->is_own(destination_gid(first))
-                           ? try_deliver({hca_, QpnLayout::slot(first.destination)}, packets)
-                           : send_up(packets, SendMode::as_room_permits);
-  (void)count_sent(packets.first(sent.done));
+  const TrySent sent =
+      uplink_->is_own(destination_gid(first))
+          ? try_deliver(hca_, {{hca_, QpnLayout::slot(first.destination)}}, packets)
+          : send_up(packets, SendMode::as_room_permits);
+  (void)count_sent(hca_, packets.first(sent.done));
   return sent;
 }
 
 /// The number of packets, from the first, that switches let pass. If it is 0, the first has been
 /// dropped, and counted.
-std::size_t Router::leading_that_pass(std::span<const OutgoingPacket> batch) {
+std::size_t Router::leading_that_pass(Port& from, std::span<const OutgoingPacket> batch) {
   const auto is_next = [&](const OutgoingPacket& packet) {
     // Those of one queue pair have one key.
     return headers_of(packet) == headers_of(batch.front());
@@ -181,34 +202,36 @@ std::size_t Router::leading_that_pass(std::span<const OutgoingPacket> batch) {
   std::size_t same = 1;
   while (same < batch.size() && is_next(batch[same])) ++same;
   const auto checked = described(batch.front());
-  if (checked_.passes(checked)) return same;
-  count(fabric::PortCounter::sent_packets, checked.packets);
-  count(fabric::PortCounter::sent_bytes, checked.bytes);
+  if (from.checked.passes(checked)) return same;
+  count(from.node, fabric::PortCounter::sent_packets, checked.packets);
+  count(from.node, fabric::PortCounter::sent_bytes, checked.bytes);
   return 0;
 }
 
-std::size_t Router::try_deliver(ProcessAddress to, Packets packets) {
-  if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_slot, count_packets(packets));
+std::size_t Router::try_deliver(NodeIndex from, const Recipient& to, Packets packets) {
+  if (!is_occupied(to.process)) {
+    count(from, fabric::PortCounter::drop_empty_slot, count_packets(packets));
     return packets.size();
   }
   Delivery why = Delivery::delivered;
   std::uint64_t lost = 0;
-  const auto delivered = wire_.send(to, packets, SendMode::as_room_permits, why, lost);
-  count_lost(lost);
+  const auto delivered =
+      wire_.send(to.process, to.port, packets, SendMode::as_room_permits, why, lost);
+  count_lost(from, lost);
   if (why == Delivery::congested) return delivered;
-  count_undelivered(to, why, count_packets(packets.subspan(delivered)));
+  count_undelivered(from, to.process, why, count_packets(packets.subspan(delivered)));
   return packets.size();
 }
 
-bool Router::has_untaken(Lid dlid, Qpn destination) {
-  if (uplink_ != nullptr) return false;  // nobody knows
-  const auto node = fabric_.node_at(at_, dlid);
-  return node && wire_.has_untaken({*node, QpnLayout::slot(destination)});
+bool Router::has_untaken(std::uint8_t number, Lid dlid, Qpn destination) {
+  const Port* const from = port(number);
+  if (uplink_ != nullptr || from == nullptr) return false;  // nobody knows
+  const auto node = fabric_.node_at(from->at, dlid);
+  return node && wire_.has_untaken({fabric_.hca_of(*node), QpnLayout::slot(destination)});
 }
 
 /// Sends the packets of each destination together, in order.
-void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode,
+void Router::send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode,
                         subnet::CheckSet checks) {
   std::array<bool, kChunk> done{};
   std::array<const OutgoingPacket*, kChunk> same;
@@ -220,28 +243,28 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode,
       same[count++] = &chunk[i];
       done[i] = true;
     }
-    send_to_same({same.data(), count}, mode, checks);
+    send_to_same(from, {same.data(), count}, mode, checks);
   }
 }
 
-void Router::send_to_same(Packets packets, SendMode mode, subnet::CheckSet checks) {
+void Router::send_to_same(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks) {
   if (is_mad(*packets.front())) return send_mads(packets);
   if (uplink_ != nullptr) {
-    (void)count_sent(packets);
+    (void)count_sent(from.node, packets);
     return send_by_gid(packets, mode);
   }
-  if (!ipoib::is_multicast(packets.front()->dlid)) return unicast(packets, mode, checks);
-  if (fabric_.checks() != subnet::kNoChecks) return multicast_checked(packets, mode);
-  const auto bytes = count_sent(packets);
-  multicast(packets, bytes, mode);
+  if (!ipoib::is_multicast(packets.front()->dlid)) return unicast(from, packets, mode, checks);
+  if (fabric_.checks() != subnet::kNoChecks) return multicast_checked(from, packets, mode);
+  const auto bytes = count_sent(from.node, packets);
+  multicast(from, packets, bytes, mode);
 }
 
 /// Counts packets that the port sends, and returns their bytes.
-std::uint64_t Router::count_sent(Packets packets) {
+std::uint64_t Router::count_sent(NodeIndex from, Packets packets) {
   std::uint64_t bytes = 0;
   for (const auto* packet : packets) bytes += segmented_size(*packet);
-  count(fabric::PortCounter::sent_packets, count_packets(packets));
-  count(fabric::PortCounter::sent_bytes, bytes);
+  count(from, fabric::PortCounter::sent_packets, count_packets(packets));
+  count(from, fabric::PortCounter::sent_bytes, bytes);
   return bytes;
 }
 
@@ -253,7 +276,7 @@ void Router::send_by_gid(Packets packets, SendMode mode) {
     while (count < packets.size() && destination_gid(*packets[count]) == gid) ++count;
     const auto same = packets.first(count);
     if (uplink_->is_own(gid)) {
-      deliver({hca_, QpnLayout::slot(same.front()->destination)}, same, mode);
+      deliver(hca_, {{hca_, QpnLayout::slot(same.front()->destination)}}, same, mode);
     } else {
       (void)send_up(same, mode);
     }
@@ -272,7 +295,8 @@ TrySent Router::send_up(Packets packets, SendMode mode) {
   sent.is_too_long = why == Delivery::too_long;
   if (is_congested && mode == SendMode::as_room_permits) return sent;
   const auto left = packets.subspan(sent.done);
-  count(sent.is_too_long ? PortCounter::drop_too_long
+  count(hca_,
+        sent.is_too_long ? PortCounter::drop_too_long
         : is_congested   ? PortCounter::drop_congested
                          : PortCounter::drop_unreachable,
         count_packets(sent.is_too_long ? left.first(1) : left));
@@ -288,66 +312,67 @@ void Router::deliver_from_network(ConstBytes bytes, Qpn destination) {
     packet.destination = destination;
     packet.purpose = purpose_of(bytes);
     const auto* const one = &packet;
-    deliver({hca_, QpnLayout::slot(destination)}, {&one, 1}, SendMode::non_blocking);
+    deliver(hca_, {{hca_, QpnLayout::slot(destination)}}, {&one, 1}, SendMode::non_blocking);
     return;
   }
   const auto packet = MadPacket::parse(bytes);
   const auto header = packet ? MadHeader::parse(packet->mad) : std::nullopt;
-  if (!header) return count(fabric::PortCounter::drop_malformed);
+  if (!header) return count(hca_, fabric::PortCounter::drop_malformed);
   if (header->management_class != ipoib::wire::mgmt_class::kCommMgt) {
-    return count(fabric::PortCounter::drop_mad_no_agent);
+    return count(hca_, fabric::PortCounter::drop_mad_no_agent);
   }
-  send_cm(hca_, *packet, {bytes});
+  send_cm(hca_, hca_, *packet, {bytes});
 }
 
 /// The checks on the way of unicast packets. What a port sends to itself does not leave it.
-subnet::CheckSet Router::checks_of(const subnet::Route& way, subnet::CheckSet of_sender) const {
-  const bool is_own = way.end == subnet::RouteEnd::node && way.index == node_;
+subnet::CheckSet Router::checks_of(const Port& from, const subnet::Route& way,
+                                   subnet::CheckSet of_sender) {
+  const bool is_own = way.end == subnet::RouteEnd::node && way.index == from.node;
   return is_own ? subnet::kNoChecks : static_cast<subnet::CheckSet>(way.checks | of_sender);
 }
 
-void Router::unicast(Packets packets, SendMode mode, subnet::CheckSet checks) {
-  const auto way = fabric_.route(at_, packets.front()->dlid, false);
-  checks = checks_of(way, checks);
-  if (checks == subnet::kNoChecks) return arrive(way, packets, mode);
-  if ((checks & subnet::kCableFault) != 0) return send_over_faulty_cables(packets, mode);
+void Router::unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks) {
+  const auto way = fabric_.route(from.at, packets.front()->dlid, false);
+  checks = checks_of(from, way, checks);
+  if (checks == subnet::kNoChecks) return arrive(from, way, packets, mode);
+  if ((checks & subnet::kCableFault) != 0) return send_over_faulty_cables(from, packets, mode);
   std::array<const OutgoingPacket*, kChunk> passing;
   std::size_t number = 0;
   for (const auto* packet : packets) {
-    if (const auto checked = described(*packet); checked_.passes(checked)) {
+    if (const auto checked = described(*packet); from.checked.passes(checked)) {
       passing[number++] = packet;
     } else {
-      count(fabric::PortCounter::sent_packets, checked.packets);
-      count(fabric::PortCounter::sent_bytes, checked.bytes);
+      count(from.node, fabric::PortCounter::sent_packets, checked.packets);
+      count(from.node, fabric::PortCounter::sent_bytes, checked.bytes);
     }
   }
-  if (number != 0) arrive(way, {passing.data(), number}, mode);
+  if (number != 0) arrive(from, way, {passing.data(), number}, mode);
 }
 
 /// Delivers packets at the end of their way.
-void Router::arrive(const subnet::Route& way, Packets packets, SendMode mode) {
+void Router::arrive(const Port& from, const subnet::Route& way, Packets packets, SendMode mode) {
   const auto& first = *packets.front();
-  const auto bytes = count_sent(packets);
-  const auto to = reachable_node(way, count_packets(packets));
+  const auto bytes = count_sent(from.node, packets);
+  const auto to = reachable_port(from, way, count_packets(packets));
   if (!to) return;
-  if (way.cables != 0) fabric_.count_route(at_, first.dlid, count_packets(packets), bytes);
-  deliver({*to, QpnLayout::slot(first.destination)}, packets, mode);
+  if (way.cables != 0) fabric_.count_route(from.at, first.dlid, count_packets(packets), bytes);
+  deliver(from.node, {{to->hca, QpnLayout::slot(first.destination)}, to->number}, packets, mode);
 }
 
 /// Large packets are segmented first: a cable may lose each segment.
-void Router::send_over_faulty_cables(Packets packets, SendMode mode) {
-  (void)count_sent(packets);
+void Router::send_over_faulty_cables(Port& from, Packets packets, SendMode mode) {
+  (void)count_sent(from.node, packets);
   for (const auto* packet : packets) {
     for_each_packet(*packet, [&](ConstBytes bytes) {
-      const auto arrival = checked_.unicast({headers_of(bytes), 1, bytes.size()});
-      if (!arrives(arrival.end)) return count_undeliverable(arrival.end, 1);
-      arrive_alone(*packet, bytes, arrival, mode);
+      const auto arrival = from.checked.unicast({headers_of(bytes), 1, bytes.size()});
+      if (!arrives(arrival.end)) return count_undeliverable(from.node, arrival.end, 1);
+      arrive_alone(from, *packet, bytes, arrival, mode);
     });
   }
 }
 
 /// Delivers a copy of a packet, or one of its segments, at the end of its way, or holds it.
-void Router::arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
+void Router::arrive_alone(const Port& from, const OutgoingPacket& packet, ConstBytes bytes,
                           const fabric::CheckedWay::Arrival& arrival, SendMode mode) {
   const bool checksums_valid = packet.checksums_valid || packet.gso.size != 0;
   if (arrival.delay != 0) {
@@ -359,6 +384,7 @@ void Router::arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
     late.checksums_valid = checksums_valid;
     late.purpose = packet.purpose;
     late.node = arrival.node;
+    late.port = packet.port;
     late.has_passed_switches = true;
     return hold_(std::move(late), std::chrono::milliseconds(arrival.delay));
   }
@@ -370,29 +396,37 @@ void Router::arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
   out.destination = packet.destination;
   out.purpose = packet.purpose;
   const OutgoingPacket* const only = &out;
-  deliver_at_node(arrival.node, {&only, 1}, mode);
+  deliver_at_node(from.node, arrival.node, {&only, 1}, mode);
 }
 
 /// Delivers packets of one destination at a node, unless its port is down.
-void Router::deliver_at_node(NodeIndex node, Packets packets, SendMode mode) {
+void Router::deliver_at_node(NodeIndex from, NodeIndex node, Packets packets, SendMode mode) {
   const auto& first = *packets.front();
   const bool is_multicast = ipoib::is_multicast(first.dlid);
   if (fabric_.port_state(node) != PortState::active) {
-    if (!is_multicast) count_undeliverable(subnet::RouteEnd::link_down, count_packets(packets));
+    if (!is_multicast) {
+      count_undeliverable(from, subnet::RouteEnd::link_down, count_packets(packets));
+    }
     return;
   }
+  const auto to = fabric_.hca_port(node);
   if (!is_multicast) {
-    deliver({node, QpnLayout::slot(first.destination)}, packets, mode);
+    deliver(from, {{to.hca, QpnLayout::slot(first.destination)}, to.number}, packets, mode);
     return;
   }
-  count(fabric::PortCounter::multicast_copies,
-        deliver_to_all(node, [&](ProcessAddress to) { return deliver(to, packets, mode); }));
+  count(from, fabric::PortCounter::multicast_copies,
+        deliver_to_all(to.hca, [&](ProcessAddress process) {
+          return deliver(from, {process, to.number}, packets, mode);
+        }));
 }
 
 void Router::deliver_late(const WirePacket& packet) {
   const bool has_icrc = !packet.with_icrc.empty();
   const MadOnWire on_wire{has_icrc ? packet.with_icrc : packet.bytes, has_icrc};
-  if (packet.kind == WirePacket::Kind::mad) return send_mad(packet.bytes, on_wire, Pass::late);
+  if (packet.kind == WirePacket::Kind::mad) {
+    return send_mad(packet.port, packet.bytes, on_wire, Pass::late);
+  }
+  const Port* const from = port(packet.port);
   OutgoingPacket out;
   out.add(on_wire.bytes);
   out.has_icrc = has_icrc;
@@ -403,30 +437,30 @@ void Router::deliver_late(const WirePacket& packet) {
   const OutgoingPacket* const only = &out;
   // A connection sends again what there was no room for.
   deliver_at_node(
-      packet.node, {&only, 1},
+      from != nullptr ? from->node : node_, packet.node, {&only, 1},
       packet.purpose == Purpose::datagram ? SendMode::blocking : SendMode::as_room_permits);
 }
 
-/// Returns the node at which the way ends; nullopt, and counts the packets, if they cannot get
-/// there.
-std::optional<NodeIndex> Router::reachable_node(const subnet::Route& way, std::size_t packets) {
+/// Returns where the way ends; nullopt, and counts the packets, if they cannot get there.
+std::optional<subnet::HcaPort> Router::reachable_port(const Port& from, const subnet::Route& way,
+                                                      std::size_t packets) {
   if (arrives(way.end)) {
     const NodeIndex node = way.end == subnet::RouteEnd::node ? way.index : kSubnetNode;
-    if (fabric_.port_state(node) == PortState::active) return node;
+    if (fabric_.port_state(node) == PortState::active) return way.to;
     if (way.end == subnet::RouteEnd::node) {
       fabric_.count(way.last, fabric::CableCounter::discards, packets);
     }
-    count_undeliverable(subnet::RouteEnd::link_down, packets);
+    count_undeliverable(from.node, subnet::RouteEnd::link_down, packets);
     return std::nullopt;
   }
   if (way.end == subnet::RouteEnd::link_down) {
     fabric_.count(way.last, fabric::CableCounter::discards, packets);
   }
-  count_undeliverable(way.end, packets);
+  count_undeliverable(from.node, way.end, packets);
   return std::nullopt;
 }
 
-void Router::count_undeliverable(subnet::RouteEnd end, std::size_t packets) {
+void Router::count_undeliverable(NodeIndex from, subnet::RouteEnd end, std::size_t packets) {
   using subnet::RouteEnd;
   switch (end) {
     case RouteEnd::node:
@@ -434,13 +468,13 @@ void Router::count_undeliverable(subnet::RouteEnd end, std::size_t packets) {
     case RouteEnd::dropped:  // counted at the port
       break;
     case RouteEnd::link_down:
-      count(fabric::PortCounter::drop_port_not_active, packets);
+      count(from, fabric::PortCounter::drop_port_not_active, packets);
       break;
     case RouteEnd::no_entry:
-      count(fabric::PortCounter::drop_unknown_lid, packets);
+      count(from, fabric::PortCounter::drop_unknown_lid, packets);
       break;
     case RouteEnd::loop:
-      count(fabric::PortCounter::drop_routing_loop, packets);
+      count(from, fabric::PortCounter::drop_routing_loop, packets);
       break;
   }
 }
@@ -451,61 +485,62 @@ void Router::send_mads(Packets packets) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     const std::size_t size = gather(*packet, bytes);
     if (size == 0) {
-      count(fabric::PortCounter::drop_malformed, packet->gso.packets);
+      count(node_, fabric::PortCounter::drop_malformed, packet->gso.packets);
     } else {
-      send_mad({bytes.data(), size});
+      send_mad(packet->port, {bytes.data(), size});
     }
   }
 }
 
-void Router::multicast(Packets packets, std::uint64_t bytes, SendMode mode) {
+void Router::multicast(const Port& from, Packets packets, std::uint64_t bytes, SendMode mode) {
   const Lid mlid = packets.front()->dlid;
   bool has_looped = false;
-  const NodeSet receivers = fabric_.receivers(at_, mlid, count_packets(packets), bytes, has_looped);
-  if (has_looped) count(fabric::PortCounter::drop_routing_loop, count_packets(packets));
+  const NodeSet receivers =
+      fabric_.receivers(from.at, mlid, count_packets(packets), bytes, has_looped);
+  if (has_looped) count(from.node, fabric::PortCounter::drop_routing_loop, count_packets(packets));
   if (receivers.none() && fabric_.group(mlid) == subnet::GroupForwarding{})
-    return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
+    return count(from.node, fabric::PortCounter::drop_unknown_lid, count_packets(packets));
   for (auto i = receivers._Find_first(); i < receivers.size(); i = receivers._Find_next(i)) {
-    deliver_at_node(static_cast<NodeIndex>(i), packets, mode);
+    deliver_at_node(from.node, static_cast<NodeIndex>(i), packets, mode);
   }
 }
 
 /// Sends packets to a multicast LID while a port or a cable checks packets: one after the other,
 /// since each may have another P_Key.
-void Router::multicast_checked(Packets packets, SendMode mode) {
-  (void)count_sent(packets);
+void Router::multicast_checked(Port& from, Packets packets, SendMode mode) {
+  (void)count_sent(from.node, packets);
   const Lid mlid = packets.front()->dlid;
   const bool is_group = fabric_.group(mlid) != subnet::GroupForwarding{};
   const bool has_faults = (fabric_.checks() & subnet::kCableFault) != 0;
   const auto send = [&](const fabric::CheckedPackets& checked, auto&& deliver_at) {
     bool has_looped = false;
-    const auto arrivals = checked_.multicast(checked, has_looped);
-    if (has_looped) count(fabric::PortCounter::drop_routing_loop, checked.packets);
+    const auto arrivals = from.checked.multicast(checked, has_looped);
+    if (has_looped) count(from.node, fabric::PortCounter::drop_routing_loop, checked.packets);
     for (const auto& arrival : arrivals) deliver_at(arrival);
   };
   for (const auto* packet : packets) {
     if (!is_group && fabric_.all_receivers(mlid).none()) {
-      count(fabric::PortCounter::drop_unknown_lid, packet->gso.packets);
+      count(from.node, fabric::PortCounter::drop_unknown_lid, packet->gso.packets);
     } else if (has_faults) {
       for_each_packet(*packet, [&](ConstBytes bytes) {
         send({headers_of(bytes), 1, bytes.size()},
-             [&](const auto& arrival) { arrive_alone(*packet, bytes, arrival, mode); });
+             [&](const auto& arrival) { arrive_alone(from, *packet, bytes, arrival, mode); });
       });
     } else {
       send(described(*packet), [&](const auto& arrival) {
-        deliver_at_node(arrival.node, {&packet, 1}, mode);
+        deliver_at_node(from.node, arrival.node, {&packet, 1}, mode);
       });
     }
   }
 }
 
-/// Calls `deliver` for each process of a node and returns the sum of the results.
+/// Calls `deliver` for each process on an HCA and returns the sum of the results.
 template <class Deliver>
-std::size_t Router::deliver_to_all(NodeIndex node, Deliver deliver) {
+std::size_t Router::deliver_to_all(NodeIndex hca, Deliver deliver) {
   std::size_t delivered = 0;
-  for (auto slots = fabric_.occupied(node); slots != 0; slots &= slots - 1) {
+  for (auto slots = fabric_.occupied(hca); slots != 0; slots &= slots - 1) {
     const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
-    delivered += deliver(ProcessAddress{node, slot});
+    delivered += deliver(ProcessAddress{hca, slot});
   }
   return delivered;
 }
@@ -514,37 +549,38 @@ bool Router::is_occupied(ProcessAddress process) const {
   return (fabric_.occupied(process.node) >> process.slot & 1) != 0;
 }
 
-std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
-  if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_slot, count_packets(packets));
+std::size_t Router::deliver(NodeIndex from, const Recipient& to, Packets packets, SendMode mode) {
+  if (!is_occupied(to.process)) {
+    count(from, fabric::PortCounter::drop_empty_slot, count_packets(packets));
     return 0;
   }
   Delivery why = Delivery::delivered;
   std::uint64_t lost = 0;
-  const std::size_t delivered = wire_.send(to, packets, mode, why, lost);
-  count_lost(lost);
-  count_undelivered(to, why, count_packets(packets.subspan(delivered)));
+  const std::size_t delivered = wire_.send(to.process, to.port, packets, mode, why, lost);
+  count_lost(from, lost);
+  count_undelivered(from, to.process, why, count_packets(packets.subspan(delivered)));
   return count_packets(packets.first(delivered));
 }
 
-bool Router::deliver_mad(ProcessAddress to, const MadOnWire& mad) {
+bool Router::deliver_mad(NodeIndex from, ProcessAddress to, const MadOnWire& mad) {
   if (!is_occupied(to)) {
-    count(fabric::PortCounter::drop_empty_slot);
+    count(from, fabric::PortCounter::drop_empty_slot);
     return false;
   }
   std::uint64_t lost = 0;
   const Delivery why = wire_.send_mad(to, mad, lost);
-  count_lost(lost);
-  count_undelivered(to, why, 1);
+  count_lost(from, lost);
+  count_undelivered(from, to, why, 1);
   return why == Delivery::delivered;
 }
 
 /// Counts packets that were delivered to a process that died before it read them.
-void Router::count_lost(std::uint64_t packets) {
-  if (packets != 0) count(fabric::PortCounter::drop_lost_peer, packets);
+void Router::count_lost(NodeIndex from, std::uint64_t packets) {
+  if (packets != 0) count(from, fabric::PortCounter::drop_lost_peer, packets);
 }
 
-void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t packets) {
+void Router::count_undelivered(NodeIndex from, ProcessAddress to, Delivery why,
+                               std::size_t packets) {
   switch (why) {
     case Delivery::delivered:
       break;
@@ -552,14 +588,14 @@ void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t pack
     case Delivery::refused:
     case Delivery::unreachable:
     case Delivery::too_long:
-      count(fabric::PortCounter::drop_congested, packets);
+      count(from, fabric::PortCounter::drop_congested, packets);
       break;
     case Delivery::no_process:
-      count(fabric::PortCounter::drop_empty_slot, packets);
+      count(from, fabric::PortCounter::drop_empty_slot, packets);
       reclaim_slot(folder_, fabric_, to.node, to.slot);
       break;
     case Delivery::lost:
-      count(fabric::PortCounter::drop_lost_peer, packets);
+      count(from, fabric::PortCounter::drop_lost_peer, packets);
       reclaim_slot(folder_, fabric_, to.node, to.slot);
       break;
   }
@@ -573,30 +609,33 @@ bool Router::may_pass(NodeIndex node, bool subnet_management) const {
 }
 
 /// Lets a MAD pass the switches. Returns false if it is dropped, or held.
-bool Router::pass_switches(const MadPacket& packet, ConstBytes bytes, const MadOnWire& on_wire) {
-  const auto way = fabric_.route(at_, packet.dlid, false);
-  const auto checks = checks_of(way, fabric_.sender(node_).checks);
+bool Router::pass_switches(Port& from, const MadPacket& packet, ConstBytes bytes,
+                           const MadOnWire& on_wire) {
+  const auto way = fabric_.route(from.at, packet.dlid, false);
+  const auto checks = checks_of(from, way, fabric_.sender(from.node).checks);
   if (checks == subnet::kNoChecks) {
-    if (way.cables != 0) fabric_.count_route(at_, packet.dlid, 1, bytes.size());
+    if (way.cables != 0) fabric_.count_route(from.at, packet.dlid, 1, bytes.size());
     return true;
   }
-  const auto arrival = checked_.unicast({headers_of(bytes), 1, bytes.size()});
+  const auto arrival = from.checked.unicast({headers_of(bytes), 1, bytes.size()});
   if (arrival.end == subnet::RouteEnd::dropped) return false;
   if (arrival.delay == 0) return true;
   WirePacket late;
   late.kind = WirePacket::Kind::mad;
   late.bytes.assign(bytes.begin(), bytes.end());
   if (on_wire.has_icrc) late.with_icrc.assign(on_wire.bytes.begin(), on_wire.bytes.end());
+  late.port = fabric_.hca_port(from.node).number;
   late.has_passed_switches = true;
   hold_(std::move(late), std::chrono::milliseconds(arrival.delay));
   return false;
 }
 
-void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, Pass pass) {
+void Router::send_mad(std::uint8_t number, ConstBytes bytes, const MadOnWire& on_wire, Pass pass) {
+  Port* const by = port(number);
+  const NodeIndex from = by != nullptr ? by->node : node_;
   const auto packet = MadPacket::parse(bytes);
-  if (!packet) return count(fabric::PortCounter::drop_malformed);
-  const auto header = MadHeader::parse(packet->mad);
-  if (!header) return count(fabric::PortCounter::drop_malformed);
+  const auto header = packet ? MadHeader::parse(packet->mad) : std::nullopt;
+  if (!header) return count(from, fabric::PortCounter::drop_malformed);
   if (uplink_ != nullptr) {
     const bool is_own = packet->grh && uplink_->is_own(packet->grh->dgid);
     if (is_own) return deliver_from_network(bytes, packet->destination);
@@ -604,71 +643,84 @@ void Router::send_mad(ConstBytes bytes, const MadOnWire& on_wire, Pass pass) {
     out.add(bytes);
     out.destination = packet->destination;
     const auto* const one = &out;
-    count_sent(bytes);
+    count_sent(from, bytes);
     (void)send_up({&one, 1}, SendMode::non_blocking);
     return;
   }
+  if (by == nullptr) return count(from, fabric::PortCounter::drop_port_not_active);
   const bool smp = is_smp(header->management_class);
-  const auto node = destination_of(*packet, *header, fabric_, at_);
-  if (!node) return count(fabric::PortCounter::drop_unknown_lid);
+  const auto node = destination_of(*packet, *header, fabric_, by->at);
+  if (!node) return count(from, fabric::PortCounter::drop_unknown_lid);
   const bool local =
-      smp && is_local_smp(*packet, *header, fabric_.node_at(at_, packet->dlid) == node_);
-  if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
-    return count(fabric::PortCounter::drop_port_not_active);
+      smp && is_local_smp(*packet, *header, fabric_.node_at(by->at, packet->dlid) == from);
+  if (!local && (!may_pass(from, smp) || !may_pass(*node, smp))) {
+    return count(from, fabric::PortCounter::drop_port_not_active);
   }
   // Responses of the agents that the subnet process has come from other ports than its own.
   const bool is_of_agent =
       header->is_response() && header->management_class == ipoib::wire::mgmt_class::kPerf;
-  if (pass == Pass::now && !smp && !is_of_agent && !pass_switches(*packet, bytes, on_wire)) return;
+  const bool is_forwarded = pass == Pass::now && !smp && !is_of_agent;
+  if (is_forwarded && !pass_switches(*by, *packet, bytes, on_wire)) return;
   if (header->management_class == ipoib::wire::mgmt_class::kCommMgt) {
-    count_sent(on_wire.bytes);
-    return send_cm(*node, *packet, on_wire);
+    count_sent(from, on_wire.bytes);
+    return send_cm(from, *node, *packet, on_wire);
   }
-  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, on_wire);
-  count_sent(on_wire.bytes);
-  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, on_wire);
+  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(from, *node, on_wire);
+  count_sent(from, on_wire.bytes);
+  const auto to = fabric_.hca_port(*node);
+  deliver_mad(from, {to.hca, MadRoute::of(header->transaction_id).slot},
+              {on_wire.bytes, on_wire.has_icrc, to.number});
 }
 
-void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) {
-  count_sent(mad.bytes);
-  const auto delivered =
-      deliver_to_all(node, [&](ProcessAddress to) { return deliver_mad(to, mad) ? 1U : 0U; });
-  if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
+void Router::send_mad_to(NodeIndex node, const MadOnWire& mad) { send_mad_to(node_, node, mad); }
+
+void Router::send_mad_to(NodeIndex from, NodeIndex node, const MadOnWire& mad) {
+  count_sent(from, mad.bytes);
+  const auto to = fabric_.hca_port(node);
+  const MadOnWire arriving{mad.bytes, mad.has_icrc, to.number};
+  const auto delivered = deliver_to_all(to.hca, [&](ProcessAddress process) {
+    return deliver_mad(from, process, arriving) ? 1U : 0U;
+  });
+  if (delivered == 0) count(from, fabric::PortCounter::drop_mad_no_agent);
 }
 
 /// Sends a message of class 7. A request goes to all processes of the node if one of them listens
 /// on the service, any other message to the process that its communication ID names. A message for
 /// none of them is for the agent that speaks the protocol itself, or else for the subnet process,
 /// which refuses it in the name of the node.
-void Router::send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire) {
+void Router::send_cm(NodeIndex from, NodeIndex node, const MadPacket& packet,
+                     const MadOnWire& on_wire) {
   using ipoib::wire::ServiceId;
   const auto mad = ipoib::wire::CmMad::parse(packet.mad);
   const CmRecipient recipient = mad ? recipient_of(mad->message) : CmRecipient(CommId());
+  const auto at = fabric_.hca_port(node);
+  const MadOnWire arriving{on_wire.bytes, on_wire.has_icrc, at.number};
   const auto deliver_to_node = [&] {
-    return deliver_to_all(node,
-                          [&](ProcessAddress to) { return deliver_cm(to, on_wire) ? 1U : 0U; }) > 0;
+    return deliver_to_all(at.hca, [&](ProcessAddress to) {
+             return deliver_cm(from, to, arriving) ? 1U : 0U;
+           }) > 0;
   };
   if (const auto* const service = std::get_if<ServiceId>(&recipient)) {
-    if (fabric::has_listener(folder_, node, *service) && deliver_to_node()) return;
+    if (fabric::has_listener(folder_, at.hca, *service) && deliver_to_node()) return;
   } else if (const auto id = std::get<CommId>(recipient); id == CommId()) {
-    if (!deliver_to_node()) count(fabric::PortCounter::drop_mad_no_agent);
+    if (!deliver_to_node()) count(from, fabric::PortCounter::drop_mad_no_agent);
     return;
   } else {
-    const ProcessAddress to{node, CommIdLayout::slot(id)};
+    const ProcessAddress to{at.hca, CommIdLayout::slot(id)};
     const bool is_there =
         is_occupied(to) && fabric_.epoch(to.node, to.slot) == CommIdLayout::epoch(id);
-    if (is_there && (deliver_cm(to, on_wire) || is_occupied(to))) return;
+    if (is_there && (deliver_cm(from, to, arriving) || is_occupied(to))) return;
   }
   if (fabric::has_cm_agent(folder_, node) && deliver_to_node()) return;
   const auto delivered = deliver_to_all(
-      kSubnetNode, [&](ProcessAddress to) { return deliver_mad(to, on_wire) ? 1U : 0U; });
-  if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
+      kSubnetNode, [&](ProcessAddress to) { return deliver_mad(from, to, on_wire) ? 1U : 0U; });
+  if (delivered == 0) count(from, fabric::PortCounter::drop_mad_no_agent);
 }
 
 /// Delivers a message of class 7. The recipient is watched: if it dies before it answers, the
 /// sender must not wait for it.
-bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
-  const bool delivered = deliver_mad(to, mad);
+bool Router::deliver_cm(NodeIndex from, ProcessAddress to, const MadOnWire& mad) {
+  const bool delivered = deliver_mad(from, to, mad);
   wire_.watch(to);
   return delivered;
 }
@@ -676,22 +728,22 @@ bool Router::deliver_cm(ProcessAddress to, const MadOnWire& mad) {
 void Router::watch_sender(const MadPacket& packet) {
   const auto slot = watched_sender(packet);
   const bool is_from_own = uplink_ != nullptr && packet.grh && uplink_->is_own(packet.grh->sgid);
-  const auto node = !slot         ? std::nullopt
-                    : is_from_own ? std::optional(hca_)
-                                  : fabric_.node_at(at_, packet.slid);
-  if (node) wire_.watch({*node, *slot});
+  const Port* const at = port(packet.port);
+  if (!slot || (at == nullptr && !is_from_own)) return;
+  const auto node = is_from_own ? std::optional(hca_) : fabric_.node_at(at->at, packet.slid);
+  if (node) wire_.watch({fabric_.hca_of(*node), *slot});
 }
 
-void Router::count_sent(ConstBytes packet) {
-  count(fabric::PortCounter::sent_packets);
-  count(fabric::PortCounter::sent_bytes, packet.size());
+void Router::count_sent(NodeIndex from, ConstBytes packet) {
+  count(from, fabric::PortCounter::sent_packets);
+  count(from, fabric::PortCounter::sent_bytes, packet.size());
 }
 
 bool Router::wake_processes(NodeIndex node) {
   std::uint64_t lost = 0;
-  const auto missed =
-      deliver_to_all(node, [&](ProcessAddress to) { return wire_.wake(to, lost) ? 0U : 1U; });
-  count_lost(lost);
+  const auto missed = deliver_to_all(
+      fabric_.hca_of(node), [&](ProcessAddress to) { return wire_.wake(to, lost) ? 0U : 1U; });
+  count_lost(node_, lost);
   return missed == 0;
 }
 

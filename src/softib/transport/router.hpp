@@ -2,6 +2,7 @@
 // counts drops.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -21,17 +22,11 @@ class Router {
  public:
   /// Passes on a packet that a cable has delayed, to deliver_late() when it is due.
   using Hold = std::function<void(WirePacket, ipoib::Duration)>;
-  /// All references must outlive the router. `node` is the sending node; drops count for it, or for
-  /// the HCA of an Ethernet port. `seed` is for what cables lose.
+  /// All references must outlive the router. `node` is the first port of the sending HCA; drops
+  /// count for the port that sends, or for the HCA of an Ethernet port. `seed` is for what cables
+  /// lose.
   Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node,
-         Hold hold, std::uint64_t seed)
-      : folder_(folder),
-        fabric_(fabric),
-        wire_(wire),
-        node_(node),
-        at_(fabric.switch_of(node)),
-        checked_(fabric, node, seed),
-        hold_(std::move(hold)) {}
+         Hold hold, std::uint64_t seed);
 
   /// Makes it the router of an Ethernet port, whose HCA is the node `hca`: packets to its GIDs go
   /// to the processes of that node, all others to `uplink`, which must outlive the router.
@@ -44,13 +39,13 @@ class Router {
   void send(std::span<const OutgoingPacket> batch, SendMode mode);
   /// Sends packets of a connection; see ConnectedSink.
   [[nodiscard]] TrySent try_send(std::span<const OutgoingPacket> batch);
-  [[nodiscard]] bool has_untaken(Lid dlid, Qpn destination);
-  /// Sends one MAD packet, LRH to padding.
-  void send_mad(ConstBytes packet) { send_mad(packet, {packet}); }
+  [[nodiscard]] bool has_untaken(std::uint8_t port, Lid dlid, Qpn destination);
+  /// Sends one MAD packet, LRH to padding, by a port of the HCA.
+  void send_mad(std::uint8_t port, ConstBytes packet) { send_mad(port, packet, {packet}); }
   /// Sends one MAD packet, in place of which `on_wire` arrives: the packet with its ICRC, and
   /// perhaps with bit errors.
-  void send_mad(ConstBytes packet, const MadOnWire& on_wire) {
-    send_mad(packet, on_wire, Pass::now);
+  void send_mad(std::uint8_t port, ConstBytes packet, const MadOnWire& on_wire) {
+    send_mad(port, packet, on_wire, Pass::now);
   }
   /// Delivers a packet that a cable has delayed; not from the engine thread.
   void deliver_late(const WirePacket& packet);
@@ -59,59 +54,80 @@ class Router {
   /// Reports the end of the process that has sent a message of class 7, to which something may have
   /// to be sent later (WireReceiver::connections_ended()).
   void watch_sender(const MadPacket& packet);
-  /// Wakes every process of a node. Returns false if one could not be woken; the caller has to try
-  /// again.
+  /// Wakes every process on the HCA that a node is a port of. Returns false if one could not be
+  /// woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
 
  private:
   enum class Pass : std::uint8_t { now, late };  ///< late: the packet has passed the switches
-  void send_mad(ConstBytes packet, const MadOnWire& on_wire, Pass pass);
-  [[nodiscard]] bool pass_switches(const MadPacket& packet, ConstBytes bytes,
+  /// A port of the HCA by which packets leave.
+  struct Port {
+    Port(fabric::Fabric& fabric, NodeIndex index, std::uint64_t seed)
+        : node(index), at(fabric.switch_of(index)), checked(fabric, index, seed) {}
+    NodeIndex node;
+    SwitchIndex at;  ///< that its cable leads to
+    fabric::CheckedWay checked;
+  };
+  /// The port with a number; null if it has no cable.
+  [[nodiscard]] Port* port(std::uint8_t number) {
+    auto& found = ports_[(number - 1U) % ports_.size()];
+    return found ? &*found : nullptr;
+  }
+  void send_mad(std::uint8_t port, ConstBytes packet, const MadOnWire& on_wire, Pass pass);
+  [[nodiscard]] bool pass_switches(Port& from, const MadPacket& packet, ConstBytes bytes,
                                    const MadOnWire& on_wire);
   using Packets = std::span<const OutgoingPacket* const>;
-  [[nodiscard]] std::optional<NodeIndex> reachable_node(const subnet::Route& way,
-                                                        std::size_t packets);
-  [[nodiscard]] subnet::CheckSet checks_of(const subnet::Route& way,
-                                           subnet::CheckSet of_sender) const;
-  void count_undeliverable(subnet::RouteEnd end, std::size_t packets);
-  void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode, subnet::CheckSet checks);
-  void send_to_same(Packets packets, SendMode mode, subnet::CheckSet checks);
-  void unicast(Packets packets, SendMode mode, subnet::CheckSet checks);
-  void send_over_faulty_cables(Packets packets, SendMode mode);
-  void arrive(const subnet::Route& way, Packets packets, SendMode mode);
-  void arrive_alone(const OutgoingPacket& packet, ConstBytes bytes,
+  [[nodiscard]] std::optional<subnet::HcaPort> reachable_port(const Port& from,
+                                                              const subnet::Route& way,
+                                                              std::size_t packets);
+  [[nodiscard]] static subnet::CheckSet checks_of(const Port& from, const subnet::Route& way,
+                                                  subnet::CheckSet of_sender);
+  void count_undeliverable(NodeIndex from, subnet::RouteEnd end, std::size_t packets);
+  void send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode,
+                  subnet::CheckSet checks);
+  void send_to_same(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks);
+  void unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks);
+  void send_over_faulty_cables(Port& from, Packets packets, SendMode mode);
+  void arrive(const Port& from, const subnet::Route& way, Packets packets, SendMode mode);
+  void arrive_alone(const Port& from, const OutgoingPacket& packet, ConstBytes bytes,
                     const fabric::CheckedWay::Arrival& arrival, SendMode mode);
-  [[nodiscard]] std::size_t leading_that_pass(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] std::size_t leading_that_pass(Port& from, std::span<const OutgoingPacket> batch);
   void send_mads(Packets packets);
-  void multicast(Packets packets, std::uint64_t bytes, SendMode mode);
-  void multicast_checked(Packets packets, SendMode mode);
+  void multicast(const Port& from, Packets packets, std::uint64_t bytes, SendMode mode);
+  void multicast_checked(Port& from, Packets packets, SendMode mode);
   [[nodiscard]] TrySent try_send_by_gid(std::span<const OutgoingPacket> batch);
   void send_by_gid(Packets packets, SendMode mode);
   [[nodiscard]] TrySent send_up(Packets packets, SendMode mode);
-  void deliver_at_node(NodeIndex node, Packets packets, SendMode mode);
-  std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
-  [[nodiscard]] std::size_t try_deliver(ProcessAddress to, Packets packets);
-  bool deliver_mad(ProcessAddress to, const MadOnWire& mad);
-  void send_cm(NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire);
-  bool deliver_cm(ProcessAddress to, const MadOnWire& mad);
+  void deliver_at_node(NodeIndex from, NodeIndex node, Packets packets, SendMode mode);
+  /// A process of an HCA, and the port of the HCA at which packets for it arrive.
+  struct Recipient {
+    ProcessAddress process;
+    std::uint8_t port = 1;
+  };
+  std::size_t deliver(NodeIndex from, const Recipient& to, Packets packets, SendMode mode);
+  [[nodiscard]] std::size_t try_deliver(NodeIndex from, const Recipient& to, Packets packets);
+  bool deliver_mad(NodeIndex from, ProcessAddress to, const MadOnWire& mad);
+  void send_mad_to(NodeIndex from, NodeIndex node, const MadOnWire& mad);
+  void send_cm(NodeIndex from, NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire);
+  bool deliver_cm(NodeIndex from, ProcessAddress to, const MadOnWire& mad);
   template <class Deliver>
-  std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
+  std::size_t deliver_to_all(NodeIndex hca, Deliver deliver);
   [[nodiscard]] bool is_occupied(ProcessAddress process) const;
-  void count_undelivered(ProcessAddress to, Delivery why, std::size_t packets);
-  void count_lost(std::uint64_t packets);
-  void count_sent(ConstBytes packet);
-  std::uint64_t count_sent(Packets packets);
+  void count_undelivered(NodeIndex from, ProcessAddress to, Delivery why, std::size_t packets);
+  void count_lost(NodeIndex from, std::uint64_t packets);
+  void count_sent(NodeIndex from, ConstBytes packet);
+  std::uint64_t count_sent(NodeIndex from, Packets packets);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
-  void count(fabric::PortCounter counter, std::uint64_t by = 1) {
-    fabric_.count(uplink_ != nullptr ? hca_ : node_, counter, by);
+  /// Counts for a port of the HCA that sends.
+  void count(NodeIndex from, fabric::PortCounter counter, std::uint64_t by = 1) {
+    fabric_.count(uplink_ != nullptr ? hca_ : from, counter, by);
   }
 
   const fabric::SubnetFolder& folder_;
   fabric::Fabric& fabric_;
   Wire& wire_;
-  const NodeIndex node_;
-  const SwitchIndex at_;  ///< the switch of the sending node
-  fabric::CheckedWay checked_;
+  const NodeIndex node_;                                 ///< the first port of the sending HCA
+  std::array<std::optional<Port>, kMaxHcaPorts> ports_;  ///< by number - 1; empty: has no cable
   const Hold hold_;
   Uplink* uplink_ = nullptr;
   NodeIndex hca_ = 0;  ///< if there is an uplink

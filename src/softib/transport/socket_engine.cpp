@@ -392,7 +392,12 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
 bool SocketEngine::handle_message(int fd) {
   bool is_valid = true;
   if (reader_.kind() == MessageKind::mad || reader_.kind() == MessageKind::mad_with_icrc) {
-    receiver_.mad_arrived({reader_.body(), reader_.kind() == MessageKind::mad_with_icrc});
+    const auto body = reader_.body();
+    is_valid = !body.empty() && body[0] >= 1 && body[0] <= kMaxHcaPorts;
+    if (is_valid) {
+      receiver_.mad_arrived(
+          {body.subspan(1), reader_.kind() == MessageKind::mad_with_icrc, body[0]});
+    }
   } else if (reader_.kind() == MessageKind::ring) {
     is_valid = add_ring(fd);
   } else if (reader_.kind() == MessageKind::wakeup) {

@@ -12,7 +12,7 @@
 
 namespace softib::transport {
 
-/// Identifies a process: the node, and its slot on that node.
+/// Identifies a process: the node of its HCA's first port, and its slot there.
 struct ProcessAddress {
   NodeIndex node = 0;
   std::uint32_t slot = 0;
@@ -39,6 +39,7 @@ enum class Delivery : std::uint8_t {
 struct MadOnWire {
   ConstBytes bytes;
   bool has_icrc = false;
+  std::uint8_t port = 1;  ///< of the HCA, at which it arrives
 };
 
 /// Whether a sender of packets to queue pairs may wait for room. The engine thread never blocks: it
@@ -53,11 +54,13 @@ enum class SendMode : std::uint8_t {
 class Wire {
  public:
   virtual ~Wire() = default;
-  /// Sends packets to queue pairs of one process. Returns how many of them, from the first, were
-  /// delivered; `why` says why the others were not. Adds to `lost` the number of packets that
-  /// earlier calls delivered to a process that died before it read them.
-  virtual std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
-                           SendMode mode, Delivery& why, std::uint64_t& lost) = 0;
+  /// Sends packets to queue pairs of one process, which arrive at port `port` of its HCA. Returns
+  /// how many of them, from the first, were delivered; `why` says why the others were not. Adds to
+  /// `lost` the number of packets that earlier calls delivered to a process that died before it
+  /// read them.
+  virtual std::size_t send(ProcessAddress to, std::uint8_t port,
+                           std::span<const OutgoingPacket* const> packets, SendMode mode,
+                           Delivery& why, std::uint64_t& lost) = 0;
   /// Sends a MAD, or drops it. It does not wait, since a process that answers many must not wait
   /// for one that does not read. For `lost` see send().
   virtual Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) = 0;

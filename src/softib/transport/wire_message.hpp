@@ -18,8 +18,8 @@ namespace softib::transport {
 
 enum class MessageKind : std::uint8_t {
   wakeup,          ///< to a receiver: check the port's record and the rings
-  mad,             ///< to a receiver: one packet, LRH to padding
-  mad_with_icrc,   ///< to a receiver: one packet, followed by its ICRC
+  mad,             ///< to a receiver: | port of the HCA 8 | one packet, LRH to padding |
+  mad_with_icrc,   ///< to a receiver: the same, followed by its ICRC
   ring,            ///< to a receiver: + the memory of the sender's ring
   wakeup_table,    ///< to a sender: + the memory of the receiver's WakeupTable
   wakeup_fd,       ///< to a sender: | number 32, in host order | + a socket of a WakeupSocket

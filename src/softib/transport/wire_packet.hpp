@@ -21,6 +21,7 @@ struct WirePacket {
   bool checksums_valid = false;         ///< of a datagram
   Purpose purpose = Purpose::datagram;  ///< of a datagram
   NodeIndex node = 0;                   ///< the destination of mad_to_node
+  std::uint8_t port = 1;                ///< of the HCA, by which it leaves
   /// It has passed the switches, and a datagram is at the port of `node`.
   bool has_passed_switches = false;
 };

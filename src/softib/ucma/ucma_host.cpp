@@ -34,7 +34,7 @@ std::vector<rdma_cm::Manager::Hca> hcas_of(const std::vector<endpoint::Endpoint*
   hcas.reserve(endpoints.size());
   for (const auto* const each : endpoints) {
     hcas.push_back(
-        {{each->port().node_guid, each->slot(), each->epoch(), kAckDelay}, each->node()});
+        {{each->first_port().node_guid, each->slot(), each->epoch(), kAckDelay}, each->node()});
   }
   return hcas;
 }
@@ -192,14 +192,17 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    for (const auto& packet : outgoing[hca]) endpoints_[hca]->send_mad(packet.emit(bytes));
+    for (const auto& packet : outgoing[hca]) {
+      endpoints_[hca]->send_mad(endpoints_[hca]->first_port().number, packet.emit(bytes));
+    }
   }
 }
 
 // --- Stimuli -------------------------------------------------------------------------------------
 
 bool UcmaHost::Receiver::receive_mad(const MadPacket& packet) {
-  if (packet.destination != ipoib::wire::kGsiQpn) return false;
+  const bool is_of_first = packet.port == host_.port(hca_).number;
+  if (packet.destination != ipoib::wire::kGsiQpn || !is_of_first) return false;
   std::unique_lock lock(host_.mutex_);
   if (!host_.manager_.is_recipient(hca_, packet)) return false;
   if (const auto why = fabric::gsi_drop(packet, host_.port(hca_))) {
@@ -271,7 +274,7 @@ void UcmaHost::Receiver::device_lost() {
 
 // --- The node ------------------------------------------------------------------------------------
 
-PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->port(); }
+PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->first_port(); }
 
 IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const {
   const NodeIndex node = endpoints_.at(hca)->node();
@@ -310,7 +313,7 @@ std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Loc
 std::optional<rdma_cm::Node::Remote> UcmaHost::find(const IpAddress& address,
                                                     ipoib::TimePoint until) {
   // Any host is reached through an Ethernet port: the kernel routes, and resolves neighbours.
-  if (endpoints_.front()->port().is_ethernet()) return Remote{ip_gid(address)};
+  if (endpoints_.front()->first_port().is_ethernet()) return Remote{ip_gid(address)};
   if (const auto node = fabric_.find(address)) {
     const auto record = fabric_.node(*node);
     if (!record || record->port.failed) return std::nullopt;

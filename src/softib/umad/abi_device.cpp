@@ -51,21 +51,20 @@ int describe(const std::string& device, const PortAttributes& attributes, umad_p
 }
 
 int get_ca(UmadHost& umad, umad_ca_t& ca) {
-  const PortAttributes port = umad.endpoint().port();
+  const HcaPorts ports = umad.endpoint().ports();
   ca = {};
   copy_name(ca.ca_name, umad.device_name());
   ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
-  ca.numports = port.number;
+  ca.numports = ports.count();
   copy_name(ca.fw_ver, subnet::kFirmwareVersion);
   copy_name(ca.ca_type, subnet::kDeviceType);
   copy_name(ca.hw_ver, std::to_string(subnet::kHardwareRevision));
-  ca.node_guid = to_network(port.node_guid.value());
+  ca.node_guid = to_network(ports[1].node_guid.value());
   ca.system_guid = ca.node_guid;
-  for (unsigned number = 1; number <= port.number; ++number) {
+  for (unsigned number = 1; number <= ports.count(); ++number) {
     ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
-    const bool is_made =
-        ca.ports[number] != nullptr &&
-        describe(umad.device_name(), *subnet::port_of_hca(port, number), *ca.ports[number]) == 0;
+    const bool is_made = ca.ports[number] != nullptr &&
+                         describe(umad.device_name(), ports[number], *ca.ports[number]) == 0;
     if (is_made) continue;
     umad_release_ca(&ca);
     return -ENOMEM;
@@ -155,10 +154,10 @@ int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
   return guarded([&] {
     UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
-    const auto ours = umad->endpoint().port();
-    const unsigned number = portnum == UMAD_ANY_PORT ? ours.number : static_cast<unsigned>(portnum);
-    const auto attributes = softib::subnet::port_of_hca(ours, number);
-    return attributes ? describe(umad->device_name(), *attributes, *port) : -EIO;
+    const auto ports = umad->endpoint().ports();
+    const auto number =
+        portnum == UMAD_ANY_PORT ? ports.preferred().number : static_cast<unsigned>(portnum);
+    return ports.has(number) ? describe(umad->device_name(), ports[number], *port) : -EIO;
   });
 }
 
@@ -176,14 +175,13 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
     UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
     if (portguids == nullptr) return 0;
-    const auto ours = umad->endpoint().port();
-    if (max < ours.number + 1) return -ENOMEM;
+    const auto ports = umad->endpoint().ports();
+    if (max < ports.count() + 1) return -ENOMEM;
     portguids[0] = 0;
-    for (unsigned number = 1; number <= ours.number; ++number) {
-      portguids[number] =
-          softib::to_network(softib::subnet::port_of_hca(ours, number).value().port_guid.value());
+    for (unsigned number = 1; number <= ports.count(); ++number) {
+      portguids[number] = softib::to_network(ports[number].port_guid.value());
     }
-    return ours.number + 1;
+    return ports.count() + 1;
   });
 }
 
@@ -193,10 +191,13 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
   return guarded([&] {
     UmadHost* const umad = host_of(ca_name);
     if (umad == nullptr) return -ENODEV;
-    const bool is_on_subnet = portnum == UMAD_ANY_PORT || portnum == umad->endpoint().port().number;
-    if (!is_on_subnet || max <= 0) return -EINVAL;
-    const std::string issm = umad->folder().issm(umad->endpoint().self().node);
-    const auto at = umad->folder().open_node(umad->endpoint().self().node);
+    const auto ports = umad->endpoint().ports();
+    const auto number =
+        portnum == UMAD_ANY_PORT ? ports.preferred().number : static_cast<unsigned>(portnum);
+    if (!ports.has(number) || !ports[number].has_cable || max <= 0) return -EINVAL;
+    const auto node = umad->endpoint().node_of(ports[number].number);
+    const std::string issm = umad->folder().issm(node);
+    const auto at = umad->folder().open_node(node);
     const bool is_there = at && softib::fabric::make_pipe(at->get(), softib::fabric::kIssmName);
     if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);
@@ -226,9 +227,10 @@ int umad_get_smi_gsi_pair_by_ca_name(const char* devname, uint8_t portnum,
       UmadHost* const umad =
           devname == nullptr || name == devname ? host_of(name.c_str()) : nullptr;
       if (umad == nullptr) continue;
-      const auto ours = umad->endpoint().port();
-      const auto is_wanted = portnum == 0 || portnum == ours.number;
-      if (!is_wanted || ours.state == softib::PortState::down) continue;
+      const auto ports = umad->endpoint().ports();
+      if (portnum != 0 && !ports.has(portnum)) continue;
+      const auto& ours = portnum == 0 ? ports.preferred() : ports[portnum];
+      if (ours.state == softib::PortState::down) continue;
       *ca_pair = pair_of(name);
       ca_pair->smi_preferred_port = ca_pair->gsi_preferred_port = ours.number;
       return 0;

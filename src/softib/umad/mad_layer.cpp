@@ -35,6 +35,7 @@ std::size_t longest_message(std::uint8_t management_class) {
 MadPacket make_packet(const Registration& registration, const MadAddress& to,
                       const PortAttributes& port) {
   MadPacket packet;
+  packet.port = port.number;
   packet.slid = port.source_lid(to.path_bits);
   packet.dlid = to.lid;
   packet.sl = to.sl;
@@ -66,11 +67,11 @@ ipoib::GlobalRoute route_back(const ipoib::wire::Grh& grh) {
 
 }  // namespace
 
-Result<std::uint32_t> MadLayer::add_agent(const Registration& registration) {
+Result<std::uint32_t> MadLayer::add_agent(const Registration& registration, const AgentPort& port) {
   if (const auto checked = registration.check(); !checked) return checked.error();
   if (agents_.size() >= kMaxAgents) return Error{ENOMEM, "too many agents in this process"};
   while (agents_.contains(next_agent_)) next_agent_ = (next_agent_ + 1) % kMaxAgents;
-  agents_.emplace(next_agent_, registration);
+  agents_.emplace(next_agent_, Agent{registration, port});
   return std::exchange(next_agent_, (next_agent_ + 1) % kMaxAgents);
 }
 
@@ -83,12 +84,13 @@ void MadLayer::remove_agent(std::uint32_t agent) {
 Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
                             const RetryPolicy& retry, const PortAttributes& port,
                             ipoib::TimePoint now) {
-  const auto registration = agents_.find(agent);
+  const auto found = agents_.find(agent);
   const auto header = MadHeader::parse(mad);
-  if (registration == agents_.end() || !header || mad.size() < kMadHeaderSize + kRmppHeaderSize) {
+  if (found == agents_.end() || !header || mad.size() < kMadHeaderSize + kRmppHeaderSize) {
     return Error{EINVAL, "no such agent, or not a MAD"};
   }
-  const bool with_rmpp = registration->second.does_rmpp() && active_rmpp(mad, *header) &&
+  const Registration& registration = found->second.registration;
+  const bool with_rmpp = registration.does_rmpp() && active_rmpp(mad, *header) &&
                          mad.size() >= header_size(header->management_class);
   if (mad.size() > (with_rmpp ? longest_message(header->management_class) : kMadSize)) {
     return Error{EINVAL, "too long for a MAD"};
@@ -96,7 +98,7 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   if (to.pkey_index >= port.pkeys.size() || !port.pkeys[to.pkey_index].is_valid()) {
     return Error{EINVAL, "no P_Key at this index"};
   }
-  const bool needs_grh = port.grh_required && registration->second.qpn() == ipoib::wire::kGsiQpn;
+  const bool needs_grh = port.grh_required && registration.qpn() == ipoib::wire::kGsiQpn;
   if (to.global ? to.global->sgid_index != 0 : needs_grh) {
     return Error{EINVAL, "no GID at this index, or the port requires a GRH"};
   }
@@ -113,7 +115,7 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   }
   if (transactions_.size() >= kMaxTransactions) return Error{ENOMEM, "too many pending requests"};
   transaction.to = to;
-  transaction.packet = make_packet(registration->second, to, port);
+  transaction.packet = make_packet(registration, to, port);
   transaction.retry = retry;
   transaction.retries_left = with_rmpp ? kRmppRetries : retry.retries;
   std::vector<std::uint8_t> message(mad.begin(), mad.end());
@@ -131,6 +133,9 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
 MadRoute MadLayer::route_of(std::uint32_t agent) const {
   MadRoute route = self_;
   route.agent = agent;
+  if (const auto found = agents_.find(agent); found != agents_.end()) {
+    route.node = found->second.port.node;
+  }
   return route;
 }
 
@@ -181,11 +186,16 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
   }
   const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), port.lmc, *agent};
   const auto rmpp = active_rmpp(packet.mad, *header);
-  if (rmpp && agents_.at(*agent).does_rmpp()) {
+  if (rmpp && agents_.at(*agent).registration.does_rmpp()) {
     receive_rmpp(in, *rmpp, now);
   } else {
     deliver(in, {packet.mad.begin(), packet.mad.end()});
   }
+}
+
+/// Whether a packet has arrived at the port and the QP of an agent.
+bool MadLayer::is_at(const Agent& agent, const MadPacket& packet) {
+  return agent.port.number == packet.port && agent.registration.qpn() == packet.destination;
 }
 
 /// The agent of a MAD: of a response the one named in its transaction id, of a request the one that
@@ -195,12 +205,12 @@ std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
   if (is_response(header)) {
     const auto route = MadRoute::of(header.transaction_id);
     const auto agent = agents_.find(route.agent);
-    const bool is_ours = route == route_of(route.agent) && agent != agents_.end() &&
-                         agent->second.qpn() == packet.destination;
+    const bool is_ours =
+        route == route_of(route.agent) && agent != agents_.end() && is_at(agent->second, packet);
     return is_ours ? std::optional(route.agent) : std::nullopt;
   }
   const auto agent = std::find_if(agents_.begin(), agents_.end(), [&](const auto& one) {
-    return one.second.qpn() == packet.destination && one.second.takes(header, packet.mad);
+    return is_at(one.second, packet) && one.second.registration.takes(header, packet.mad);
   });
   return agent == agents_.end() ? std::nullopt : std::optional(agent->first);
 }
@@ -225,7 +235,8 @@ void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
     solicited = transaction != transactions_.end();
     if (solicited) {
       transactions_.erase(transaction);
-    } else if (agents_.at(in.agent).does_rmpp() || !active_rmpp(in.packet.mad, in.header)) {
+    } else if (agents_.at(in.agent).registration.does_rmpp() ||
+               !active_rmpp(in.packet.mad, in.header)) {
       // An agent that does RMPP itself also gets the segments after the first one, which has ended
       // the transaction.
       return drop(fabric::PortCounter::drop_mad_no_request);

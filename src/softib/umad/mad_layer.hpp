@@ -21,21 +21,24 @@ namespace softib::umad {
 
 class MadLayer {
  public:
-  /// `self` identifies the process in transaction ids; its agent is ignored.
+  /// `self` identifies the process in transaction ids; its agent and node are ignored.
   explicit MadLayer(const MadRoute& self) : self_(self) {}
 
-  /// Returns the number of a new agent. The caller ensures that no other agent takes the same
-  /// requests.
-  [[nodiscard]] ipoib::Result<std::uint32_t> add_agent(const Registration& registration);
+  /// Returns the number of a new agent on a port of the HCA. The caller ensures that no other agent
+  /// of the port takes the same requests.
+  [[nodiscard]] ipoib::Result<std::uint32_t> add_agent(const Registration& registration,
+                                                       const AgentPort& port);
   /// Removes an agent, and drops its transactions without a report.
   void remove_agent(std::uint32_t agent);
 
-  /// Sends a MAD or an RMPP message. Fails with EINVAL if there is no such agent, P_Key or GID, no
-  /// GRH although the port requires one, the message is too short or too long, or a pending request
-  /// has its transaction id; and with ENOMEM if too many requests are pending.
+  /// Sends a MAD or an RMPP message by `port`, that of the agent. Fails with EINVAL if there is no
+  /// such agent, P_Key or GID, no GRH although the port requires one, the message is too short or
+  /// too long, or a pending request has its transaction id; and with ENOMEM if too many requests
+  /// are pending.
   [[nodiscard]] ipoib::Result<void> send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
                                          const RetryPolicy& retry, const PortAttributes& port,
                                          ipoib::TimePoint now);
+  /// `port` is the one at which the packet has arrived.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
@@ -46,6 +49,11 @@ class MadLayer {
   [[nodiscard]] std::vector<fabric::PortCounter> take_drops() { return std::exchange(drops_, {}); }
 
  private:
+  struct Agent {
+    Registration registration;
+    AgentPort port;
+  };
+  [[nodiscard]] static bool is_at(const Agent& agent, const MadPacket& packet);
   struct Transaction {
     std::uint32_t agent = 0;
     MadHeader header;
@@ -88,7 +96,7 @@ class MadLayer {
 
   const MadRoute self_;
   std::uint32_t next_agent_ = 1;
-  std::map<std::uint32_t, Registration> agents_;
+  std::map<std::uint32_t, Agent> agents_;
   Transactions transactions_;
   Reassemblies reassemblies_;
   std::vector<MadPacket> outgoing_;

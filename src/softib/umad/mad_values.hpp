@@ -32,6 +32,12 @@ inline constexpr ipoib::Duration kReassemblyRetention = std::chrono::seconds(10)
 inline constexpr ipoib::Duration kRmppAckTimeout = std::chrono::seconds(2);
 inline constexpr unsigned kRmppRetries = 3;
 
+/// The port of an agent.
+struct AgentPort {
+  std::uint8_t number = 1;  ///< on its HCA
+  NodeIndex node = 0;       ///< that the port is
+};
+
 /// The other end of a MAD.
 struct MadAddress {
   Lid lid;

@@ -59,8 +59,9 @@ UmadHost::UmadHost(endpoint::MadEndpoint& endpoint, std::size_t hca,
       layer_({endpoint.self().node, endpoint.self().slot, endpoint.self().epoch, 0}) {}
 
 int UmadHost::open_port(int number) {
-  const int last = endpoint_.port().number;
-  if (number < 0 || number > last) return -EINVAL;
+  const HcaPorts all = endpoint_.ports();
+  if (number == 0) number = all.preferred().number;
+  if (number < 0 || !all.has(static_cast<unsigned>(number))) return -EINVAL;
   ipoib::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return -EIO;
   const std::lock_guard lock(mutex_);
@@ -75,7 +76,7 @@ int UmadHost::open_port(int number) {
     ports_.erase(stale);
   }
   ports_[port].event = std::move(event);
-  ports_[port].has_cable = number == 0 || number == last;
+  ports_[port].number = static_cast<std::uint8_t>(number);
   return port;
 }
 
@@ -99,9 +100,10 @@ int UmadHost::add_agent(int port, const Registration& registration) {
   while (id < static_cast<int>(agents.size()) && agents[static_cast<std::size_t>(id)]) ++id;
   if (id == static_cast<int>(agents.size())) return -ENOMEM;
   if (const auto checked = registration.check(); !checked) return -checked.error().code;
-  auto claims = claim(registration);
+  const std::uint8_t at = found->second.number;
+  auto claims = claim(registration, at);
   if (!claims) return -claims.error().code;
-  const auto number = layer_.add_agent(registration);
+  const auto number = layer_.add_agent(registration, {at, endpoint_.node_of(at)});
   if (!number) return -number.error().code;
   agents[static_cast<std::size_t>(id)] = Agent{*number, std::move(*claims)};
   owners_[*number] = {port, id};
@@ -125,12 +127,14 @@ void UmadHost::unregister(Agent& agent) {
   agent.claims.reset();
 }
 
-/// Locks one byte of the node's agents file for each request, so that only one agent of all
-/// processes on the HCA takes it. The kernel releases the locks when the process dies.
-Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) const {
+/// Locks one byte of the port's agents file for each request, so that only one agent of all
+/// processes on the HCA takes it. The kernel releases the locks when the process dies. A port
+/// without a cable gets no requests.
+Result<transport::GuardedFd> UmadHost::claim(const Registration& registration,
+                                             std::uint8_t port) const {
   const auto claims = registration.claims();
-  if (claims.empty()) return transport::GuardedFd();
-  const auto at = folder_.open_node(endpoint_.self().node);
+  if (claims.empty() || !endpoint_.ports()[port].has_cable) return transport::GuardedFd();
+  const auto at = folder_.open_node(endpoint_.node_of(port));
   if (!at) return at.error();
   const transport::ForkLock held;
   auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::create);
@@ -151,9 +155,10 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
   if (!agent) return -EINVAL;
   if (lost_) return -EIO;
   MadAddress where = to;
-  if (!found->second.has_cable) where.lid = Lid();  // has no route
-  const auto sent =
-      layer_.send(agent->number, where, mad, retry, endpoint_.port(), ipoib::monotonic_now());
+  const HcaPorts ports = endpoint_.ports();
+  const PortAttributes& by = ports[found->second.number];
+  if (!by.has_cable) where.lid = Lid();  // has no route
+  const auto sent = layer_.send(agent->number, where, mad, retry, by, ipoib::monotonic_now());
   if (!sent) return -sent.error().code;
   flush(lock);
   return 0;
@@ -180,7 +185,7 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
 
 bool UmadHost::receive_mad(const MadPacket& packet) {
   std::unique_lock lock(mutex_);
-  layer_.receive(packet, endpoint_.port(), ipoib::monotonic_now());
+  layer_.receive(packet, endpoint_.ports()[packet.port], ipoib::monotonic_now());
   flush(lock);
   return true;
 }
@@ -211,7 +216,7 @@ void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   auto received = layer_.take_received();
   lock.unlock();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-  for (const auto& packet : packets) endpoint_.send_mad(packet.emit(bytes));
+  for (const auto& packet : packets) endpoint_.send_mad(packet.port, packet.emit(bytes));
   lock.lock();
   for (auto& mad : received) deliver(std::move(mad));
 }

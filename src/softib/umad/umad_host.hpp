@@ -40,13 +40,12 @@ class UmadHost final : public endpoint::MadReceiver {
   [[nodiscard]] std::string device_name() const { return fabric::device_name(hca_); }
   [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
-  /// Opens port `number` of the HCA; 0 means the port that is connected to the subnet. Returns the
-  /// port's id, a descriptor that is readable while a MAD is queued. Returns -EINVAL if there is no
-  /// such port.
+  /// Opens port `number` of the HCA; 0 means HcaPorts::preferred(). Returns the port's id, a
+  /// descriptor that is readable while a MAD is queued. Returns -EINVAL if there is no such port.
   [[nodiscard]] int open_port(int number);
   int close_port(int port);
-  /// Returns the id of the agent on this port; -EPERM if an agent on this HCA has one of its
-  /// methods.
+  /// Returns the id of the agent on this port; -EPERM if an agent on this port of the HCA, of any
+  /// process, has one of its methods.
   [[nodiscard]] int add_agent(int port, const Registration& registration);
   int remove_agent(int port, int id);
   int send(int port, int id, const MadAddress& to, ConstBytes mad, const RetryPolicy& retry);
@@ -67,7 +66,7 @@ class UmadHost final : public endpoint::MadReceiver {
   };
   struct Port {
     ipoib::FileDescriptor event;
-    bool has_cable = true;
+    std::uint8_t number = 1;  ///< on the HCA
     std::array<std::optional<Agent>, kMaxPortAgents> agents;
     std::deque<Received> queue;
     std::size_t unsolicited = 0;  ///< in the queue
@@ -82,7 +81,8 @@ class UmadHost final : public endpoint::MadReceiver {
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
 
-  [[nodiscard]] ipoib::Result<transport::GuardedFd> claim(const Registration& registration) const;
+  [[nodiscard]] ipoib::Result<transport::GuardedFd> claim(const Registration& registration,
+                                                          std::uint8_t port) const;
   void unregister(Agent& agent);
   void flush(std::unique_lock<std::mutex>& lock);
   void deliver(ReceivedMad mad);

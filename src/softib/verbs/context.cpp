@@ -191,7 +191,7 @@ SOFTIB_ABI const char* ibv_get_device_name(ibv_device* device) { return device->
 SOFTIB_ABI int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
 
 SOFTIB_ABI __be64 ibv_get_device_guid(ibv_device* device) {
-  return to_network(std::uint64_t{of(device).hca()->port().node_guid.value()});
+  return to_network(std::uint64_t{of(device).hca()->ports()[1].node_guid.value()});
 }
 
 SOFTIB_ABI ibv_context* ibv_open_device(ibv_device* device) { return open(device); }

@@ -112,7 +112,7 @@ ipoib::Result<Device*> Device::of_process(std::size_t hca) {
 
 Device::Device(endpoint::Endpoint& endpoint, std::size_t hca)
     : endpoint_(endpoint),
-      hca_(endpoint.epoch(), endpoint.slot(), endpoint.port(), &memory_),
+      hca_(endpoint.epoch(), endpoint.slot(), endpoint.ports(), &memory_),
       wakeups_([&endpoint](std::size_t entry, std::uint32_t waiter) {
         endpoint.set_waiter(entry, waiter);
       }) {
@@ -314,7 +314,7 @@ ipoib::Result<void> Device::follow_groups() {
   std::vector<Gid> groups;
   {
     const auto access = hca();
-    if (!access->port().is_ethernet()) return {};
+    if (!access->is_ethernet()) return {};
     groups = access->multicast_groups();
   }
   return endpoint_.set_groups(groups);
@@ -404,7 +404,7 @@ void Device::dispatch(const hca::AsyncEvent& event) {
     out.element.srq = static_cast<Srq*>(event.shared->owner);
     of(out.element.srq->context).async_events.push(out);
   } else {
-    out.element.port_num = hca_.port().number;
+    out.element.port_num = event.port;
     for (auto* const context : contexts_) context->async_events.push(out);
   }
 }

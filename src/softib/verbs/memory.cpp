@@ -230,7 +230,9 @@ SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-  const PortAttributes own = of(context).device.hca()->port();
+  const auto ports = of(context).device.hca()->ports();
+  if (!ports.has(port)) return -1;
+  const PortAttributes& own = ports[port];
   const auto bytes = std::span<const std::uint8_t, ipoib::wire::Grh::kSize>(
       reinterpret_cast<const std::uint8_t*>(grh), ipoib::wire::Grh::kSize);
   const auto ipv4 = own.is_ethernet() ? hca::ipv4_route_of(bytes) : std::nullopt;

@@ -10,7 +10,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     auto& context = of(pd->context);
     auto window = std::make_unique<Mw>();
     const auto hca = context.device.hca();
-    if (hca->port().failed) return ipoib::Error{EIO, "the HCA has failed"};
+    if (hca->has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
     const auto key = hca->memory().add_window(*of(pd).model, type);
     if (!key) return key.error();
     static_cast<ibv_mw&>(*window) = {pd->context, pd, *key, *key, type};

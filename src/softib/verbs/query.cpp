@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
 constexpr std::uint64_t kClockKilohertz = 1'000'000;  ///< of the times of completions
 
-ibv_device_attr device_attributes(const PortAttributes& port) {
+ibv_device_attr device_attributes(const HcaPorts& ports) {
   ibv_device_attr attr{};
   std::strncpy(attr.fw_ver, subnet::kFirmwareVersion, sizeof attr.fw_ver - 1);
-  attr.node_guid = to_network(port.node_guid.value());
+  attr.node_guid = to_network(ports[1].node_guid.value());
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = kPageSizes;
@@ -53,7 +53,7 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_srq_wr = hca::kMaxQueueWr;
   attr.max_srq_sge = hca::kMaxSge;
   attr.max_pkeys = kPKeyTableSize;
-  attr.phys_port_cnt = port.number;
+  attr.phys_port_cnt = ports.count();
   return attr;
 }
 
@@ -74,7 +74,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
       return ipoib::Error{EINVAL, "unknown input attributes"};
     if (size < sizeof out->orig_attr) return ipoib::Error{EINVAL, "no room for the attributes"};
     ibv_device_attr_ex attr{};
-    attr.orig_attr = device_attributes(of(context).device.hca()->port());
+    attr.orig_attr = device_attributes(of(context).device.hca()->ports());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
     attr.phys_port_cnt_ex = attr.orig_attr.phys_port_cnt;
     attr.odp_caps = odp_capabilities();
@@ -82,7 +82,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.max_dm_size = hca::kMaxDeviceMemory;
     attr.completion_timestamp_mask = ~std::uint64_t{0};
     attr.hca_core_clock = kClockKilohertz;
-    const bool is_ethernet = of(context).device.hca()->port().is_ethernet();
+    const bool is_ethernet = of(context).device.hca()->is_ethernet();
     if (!is_ethernet) attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
@@ -133,10 +133,9 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     ibv_port_attr attr;
     {
       const auto hca = of(context).device.hca();
-      if (hca->port().failed) return ipoib::Error{EIO, "the HCA has failed"};
-      const auto attributes = subnet::port_of_hca(hca->port(), port);
-      if (!attributes) return ipoib::Error{EINVAL, "no such port"};
-      attr = port_attributes(*attributes, hca->counters());
+      if (hca->has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
+      if (!hca->ports().has(port)) return ipoib::Error{EINVAL, "no such port"};
+      attr = port_attributes(hca->ports()[port], hca->counters());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
@@ -144,7 +143,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 }
 
 std::optional<PortAttributes> port_of(ibv_context* context, unsigned number) {
-  return subnet::port_of_hca(of(context).device.hca()->port(), number);
+  const auto hca = of(context).device.hca();
+  return hca->ports().has(number) ? std::optional(hca->ports()[number]) : std::nullopt;
 }
 
 /// An entry of the GID table of a port.
@@ -171,7 +171,7 @@ void fill_in_device_verbs(Context& context) {
 }
 
 SOFTIB_ABI int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
-  *attr = device_attributes(of(context).device.hca()->port());
+  *attr = device_attributes(of(context).device.hca()->ports());
   return 0;
 }
 
@@ -208,11 +208,11 @@ SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::
 
 SOFTIB_ABI ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                         std::size_t room, std::uint32_t flags, std::size_t size) {
-  const PortAttributes port = of(context).device.hca()->port();
-  const auto size_of_table = static_cast<std::uint32_t>(port.gid_table_size());
+  const HcaPorts ports = of(context).device.hca()->ports();
+  const auto size_of_table = static_cast<std::uint32_t>(ports[1].gid_table_size());
   auto* out = reinterpret_cast<std::uint8_t*>(entries);
   std::size_t count = 0;
-  for (std::uint32_t i = 0; i < port.number * size_of_table; ++i) {
+  for (std::uint32_t i = 0; i < ports.count() * size_of_table; ++i) {
     ibv_gid_entry entry{};
     const int error = _ibv_query_gid_ex(context, 1 + i / size_of_table, i % size_of_table, &entry,
                                         flags, sizeof entry);

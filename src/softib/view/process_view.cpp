@@ -48,7 +48,15 @@ std::vector<ShownHca> shown_hcas() {
     const auto wanted = fabric::HcaName::parse((*names)[i]);
     const auto index = wanted ? fabric->find(wanted->name) : std::nullopt;
     const auto node = index ? fabric->node(*index) : std::nullopt;
-    if (node && !node->port.failed) shown.push_back({i, *node, fabric->counters(*index)});
+    const auto ports = index ? fabric->hca_ports(*index) : std::nullopt;
+    if (!node || !ports || node->port.failed) continue;
+    ShownHca hca{i, *node, *ports};
+    hca.counters[node->port.number - 1U] = fabric->counters(*index);
+    if (node->other_port != subnet::kNoOtherPort) {
+      const auto number = fabric->hca_port(node->other_port).number;
+      hca.counters[number - 1U] = fabric->counters(node->other_port);
+    }
+    shown.push_back(std::move(hca));
   }
   return shown;
 }

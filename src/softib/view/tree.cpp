@@ -159,13 +159,12 @@ void Tree::add_hca(const ShownHca& hca) {
   add_file(std::string(kVerbs) + '/' + uverbs + "/abi_version", "1");
   add_file(std::string(kVerbs) + '/' + uverbs + "/dev",
            format("%u:%u", kMajor, kFirstUverbs + number));
-  const unsigned connected = hca.node.port.number;
-  const std::string umad = "umad" + std::to_string(number);
-  add(std::string(kDevices) + '/' + umad,
-      {.kind = Entry::Kind::device, .major = kMajor, .minor = kFirstUmad + number});
-  add_file(std::string(kMads) + '/' + umad + "/ibdev", device);
-  add_file(std::string(kMads) + '/' + umad + "/port", std::to_string(connected));
-  add_file(std::string(kMads) + '/' + umad + "/dev", format("%u:%u", kMajor, kFirstUmad + number));
+  for (const auto& port : hca.ports.all()) {
+    // The numbers do not depend on what other HCAs the process has.
+    const bool is_first = port.number == hca.node.port.number;
+    const auto others = is_first ? 0U : static_cast<unsigned>(fabric::kMaxProcessHcas);
+    if (port.has_cable) add_umad(device, number + others, port.number);
+  }
 
   const std::string folder = std::string(kHcas) + '/' + device;
   const auto description = subnet::node_description(hca.node);
@@ -181,13 +180,22 @@ void Tree::add_hca(const ShownHca& hca) {
   if (const auto interface = interface_of(hca.node.port); !interface.empty()) {
     add(folder + "/device/net/" + interface, {.kind = Entry::Kind::folder});
   }
-  for (unsigned port = 1; port <= connected; ++port) {
+  for (unsigned port = 1; port <= hca.ports.count(); ++port) {
     add_port(folder + "/ports/" + std::to_string(port), hca, port);
   }
 }
 
+void Tree::add_umad(const std::string& device, unsigned number, unsigned port) {
+  const std::string umad = "umad" + std::to_string(number);
+  add(std::string(kDevices) + '/' + umad,
+      {.kind = Entry::Kind::device, .major = kMajor, .minor = kFirstUmad + number});
+  add_file(std::string(kMads) + '/' + umad + "/ibdev", device);
+  add_file(std::string(kMads) + '/' + umad + "/port", std::to_string(port));
+  add_file(std::string(kMads) + '/' + umad + "/dev", format("%u:%u", kMajor, kFirstUmad + number));
+}
+
 void Tree::add_port(const std::string& folder, const ShownHca& hca, unsigned number) {
-  const auto port = subnet::port_of_hca(hca.node.port, number).value();
+  const PortAttributes& port = hca.ports[number];
   const auto info = subnet::port_info(port);
   add_file(folder + "/cap_mask", format("0x%08x", info.capability_mask));
   add_file(folder + "/lid", format("0x%x", info.lid.value()));
@@ -210,9 +218,7 @@ void Tree::add_port(const std::string& folder, const ShownHca& hca, unsigned num
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     add_file(folder + "/pkeys/" + std::to_string(i), format("0x%04x", port.pkeys[i].value()));
   }
-  // Only the connected port has counters.
-  const bool counts = number == hca.node.port.number;
-  const auto values = counts ? hca.counters : fabric::PortCounterValues{};
+  const auto& values = hca.counters[number - 1];
   const auto counters = fabric::performance_counters(values);
   for (const auto& each : kCounters) {
     add_file(folder + "/counters/" + each.name, std::to_string(counters.*each.value));

@@ -2,6 +2,7 @@
 // /dev/infiniband the devices, below /sys/class/infiniband their attributes, and so on.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "softib/core/hca_ports.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/subnet/subnet_types.hpp"
 
@@ -17,9 +19,11 @@ namespace softib::view {
 
 /// An HCA of the process, and the device that shows it.
 struct ShownHca {
-  std::size_t number = 0;  ///< device softib<number>, uverbs<number> and umad<number>
-  subnet::Node node;
-  fabric::PortCounterValues counters{};
+  /// Device softib<number>, uverbs<number> and umad<number>; that of its second port has another.
+  std::size_t number = 0;
+  subnet::Node node;  ///< its first port
+  HcaPorts ports;
+  std::array<fabric::PortCounterValues, kMaxHcaPorts> counters{};  ///< by port, from port 1
 };
 
 struct Entry {
@@ -52,6 +56,7 @@ class Tree {
   void add_file(const std::string& path, std::string text);
   void add_hca(const ShownHca& hca);
   void add_port(const std::string& folder, const ShownHca& hca, unsigned number);
+  void add_umad(const std::string& device, unsigned number, unsigned port);
 
   std::map<std::string, Entry> entries_;
 };

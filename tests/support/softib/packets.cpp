@@ -52,7 +52,7 @@ LargeUdpPacket::LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_
 }
 
 void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::string& text) {
-  const TextPacket packet(from.port().lid, dlid, destination, text);
+  const TextPacket packet(from.first_port().lid, dlid, destination, text);
   const OutgoingPacket out = packet.outgoing();
   from.send({&out, 1});
 }
@@ -67,10 +67,10 @@ MadPacket node_request(const endpoint::Endpoint& from) {
   header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord wanted;
-  wanted.lid = from.port().sm_lid;
+  wanted.lid = from.first_port().sm_lid;
   MadPacket packet;
-  packet.slid = from.port().lid;
-  packet.dlid = from.port().sm_lid;
+  packet.slid = from.first_port().lid;
+  packet.dlid = from.first_port().sm_lid;
   packet.source = packet.destination = ipoib::wire::kGsiQpn;
   packet.qkey = ipoib::wire::kGsiQKey;
   header.emit(packet.mad);

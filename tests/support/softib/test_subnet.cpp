@@ -29,7 +29,7 @@ TestSubnet::TestSubnet(NodeIndex hosts) : folder_(root_ / "subnet"), fabric_(mak
     if (!folder_.create_node(i)) throw std::runtime_error("cannot make " + folder_.node(i));
     node.attachment = {0, static_cast<SwitchPort>(i + 1)};
     fabric_.set_node(i, node);
-    switches_.connect(node.attachment, i);
+    switches_.connect(node.attachment, i, {i, node.port.number});
     switches_[0].routes.set(node.port.lid, node.attachment.port);
   }
   publish_switch();
@@ -61,6 +61,22 @@ void TestSubnet::set_port_state(NodeIndex index, PortState state) {
   auto node = fabric_.node(index).value();
   node.port.state = state;
   fabric_.set_node(index, node);
+}
+
+void TestSubnet::join_ports(NodeIndex first, NodeIndex second) {
+  auto one = fabric_.node(first).value();
+  auto other = fabric_.node(second).value();
+  one.port.hca_ports = other.port.hca_ports = 2;
+  one.other_port = second;
+  other.other_port = first;
+  other.name = one.name;
+  other.port.node_guid = one.port.node_guid;
+  other.port.number = 2;
+  fabric_.set_node(first, one);
+  fabric_.set_node(second, other);
+  switches_.disconnect(port_of(second));
+  switches_.connect(port_of(second), second, {first, 2});
+  publish_switch();
 }
 
 void TestSubnet::set_failed(NodeIndex index, bool failed) {

@@ -23,6 +23,8 @@ class TestSubnet {
   /// Makes this process one on an HCA of the subnet, as `softib run` does.
   void enter(const char* hca) const;
   void set_port_state(NodeIndex node, PortState state);
+  /// Makes a node the second port of the HCA of another one; before processes attach.
+  void join_ports(NodeIndex first, NodeIndex second);
   /// Makes the HCA fail, or restores it, without waking its processes.
   void set_failed(NodeIndex node, bool failed);
   /// Sets the faults of a node's link, without waking its processes.

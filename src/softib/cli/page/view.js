@@ -69,7 +69,7 @@ function countersOf(subnet) {
   const counters = new Map();
   for (const node of subnet.nodes) {
     const { sent_bytes: sent = 0, received_bytes: received = 0 } = node.counters || {};
-    counters.set(`h ${node.name}`, [sent + received, dropsOf(node.counters)]);
+    counters.set(`h ${node.name} ${node.port}`, [sent + received, dropsOf(node.counters)]);
   }
   for (const each of subnet.switches) {
     for (const port of each.ports) {
@@ -135,7 +135,7 @@ function draw() {
   }
   for (const each of subnet.nodes) {
     const at = place(each.name, "hca");
-    if (!at || isSwitchNode(each)) continue;
+    if (!at || isSwitchNode(each) || state.nodes.has(each.name)) continue; // an HCA's second port
     const group = drawn("g", { class: "node", transform: `translate(${at[0]} ${at[1]})` }, nodes);
     drawn("circle", { r: 6 }, group);
     if (subnet.nodes.length <= 64) {
@@ -242,14 +242,17 @@ function paint(change) {
     const isFaint = Boolean(wanted) && !`${each.name} ${each.description}`.toLowerCase().includes(wanted);
     mark(entry, each, drops > 0 ? `${text}, drops packets` : text, drops, isFaint);
   }
+  const seen = new Set();
   for (const each of subnet.nodes) {
     const entry = state.nodes.get(each.name);
     if (!entry || entry.kind !== "hca") continue;
-    const now = change(`h ${each.name}`);
-    entry.rate = now ? now.rate : null;
-    entry.drops = now ? now.drops : 0;
-    busy += entry.rate || 0;
-    dropped += entry.drops;
+    const now = change(`h ${each.name} ${each.port}`);
+    const before = seen.has(each.name) ? entry : { rate: null, drops: 0 }; // its other port
+    seen.add(each.name);
+    entry.rate = now ? (before.rate || 0) + now.rate : before.rate;
+    entry.drops = before.drops + (now ? now.drops : 0);
+    busy += now ? now.rate : 0;
+    dropped += now ? now.drops : 0;
     const text = `Host ${each.name}, LID ${each.lid}, ${each.state}${now ? `, ${rateText(now.rate)}` : ""}`;
     const isFaint = (Boolean(partition) && !inPartition(each, partition)) ||
       (Boolean(wanted) && !`${each.name} ${each.description}`.toLowerCase().includes(wanted));
@@ -261,7 +264,7 @@ function paint(change) {
       const isCable = port.to !== undefined;
       const other = isCable ? port.to : port.hca;
       const key = cableKey(each.name, port.port, other, isCable ? port.to_port : "");
-      const now = isCable ? change(`s ${each.name} ${port.port}`) : change(`h ${other}`);
+      const now = isCable ? change(`s ${each.name} ${port.port}`) : change(`h ${other} ${port.hca_port}`);
       const one = cables.get(key) || { rate: 0, drops: 0, isDown: false, isTree: false, text: "" };
       one.rate += now ? now.rate : 0;
       one.drops += now && isCable ? now.drops : 0;

@@ -56,6 +56,7 @@ void write_headers(ipoib::wire::ConnectedPacket& packet, const ConnectionAttribu
   out.purpose = ipoib::wire::is_response(packet.opcode) ? Purpose::response : Purpose::request;
   out.dlid = packet.lrh.dlid;
   out.destination = attributes.peer;
+  out.port = from.port();
 }
 
 void write_notification(const ConnectionAttributes& attributes, const QueuePair& from,
@@ -67,6 +68,7 @@ void write_notification(const ConnectionAttributes& attributes, const QueuePair&
   out.purpose = Purpose::response;
   out.dlid = packet.lrh.dlid;
   out.destination = attributes.peer;
+  out.port = from.port();
 }
 
 bool are_valid_connection_attributes(const ibv_qp_attr& attr, int mask,

@@ -31,7 +31,7 @@ bool Connection::takes(const ConnectedPacket& packet) const {
 bool Connection::is_from_peer(const ipoib::wire::DataPacket& packet) const {
   const auto& path = attributes.path;
   // What a program gives as DLID of an Ethernet port means nothing.
-  if (!hca_.port.is_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
+  if (!hca_.ports[1].is_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
   return !packet.grh || path.is_global == 0 ||
          packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
 }
@@ -46,8 +46,8 @@ bool Connection::expects(const PacketRun& run) const {
 void Connection::receive(const ConnectedPacket& packet) {
   hca_.counters.received_packets += packet.packets;
   hca_.counters.received_bytes += packet.payload.size();
-  is_marked_ |=
-      hca_.port.is_ethernet() && packet.grh && ipoib::wire::is_marked(packet.grh->traffic_class);
+  is_marked_ |= hca_.ports[1].is_ethernet() && packet.grh &&
+                ipoib::wire::is_marked(packet.grh->traffic_class);
   if (!std::exchange(is_established_, true) && qp_.state() == IBV_QPS_RTR) {
     hca_.events.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, &qp_});
   }
@@ -103,7 +103,7 @@ void Connection::send_notification(ipoib::TimePoint now, ConnectedSink& sink) {
   may_notify_at_ = now + kNotificationInterval;
   if (requester.has_started()) requester.congested();
   OutgoingPacket out;
-  write_notification(attributes, qp_, hca_.port, out);
+  write_notification(attributes, qp_, qp_.port_attributes(), out);
   // One that there is no room for is followed by others if the congestion lasts.
   if (offer({&out, 1}, sink) != 0) ++hca_.counters.notifications_sent;
 }
@@ -113,7 +113,7 @@ void Connection::send_notification(ipoib::TimePoint now, ConnectedSink& sink) {
 /// acknowledgement comes. One that is too long for the path never gets there: the queue pair fails.
 std::size_t Connection::offer(std::span<const OutgoingPacket> packets, ConnectedSink& sink) {
   if (packets.empty()) return 0;
-  const Admission admission(hca_.port, hca_.counters);
+  const Admission admission(hca_.ports, hca_.counters);
   if (!admission.leaves(qp_, count_packets(packets))) return packets.size();
   const auto result = sink.try_send(packets);
   const auto sent = packets.first(result.done);

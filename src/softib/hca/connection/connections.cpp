@@ -28,16 +28,17 @@ void Connections::change_state(Connection& connection, ibv_qp_state from) {
 
 void Connections::receive(const ArrivedPacket& from) {
   if (from.gso.packets == 1) {
-    if (hca_.port.is_ethernet() && take_notification(from)) return;
+    if (hca_.ports[1].is_ethernet() && take_notification(from)) return;
     if (const auto packet = ConnectedPacket::parse(from.bytes)) {
-      return receive(*packet, packet->payload.size());
+      return receive(*packet, packet->payload.size(), from.port);
     }
   } else if (const auto run = PacketRun::parse(from.bytes, from.gso)) {
     const auto* const qp = qps_.find(run->whole().bth.destination);
     if (qp != nullptr && qp->is_connected() && qp->connection().expects(*run)) {
-      return receive(run->whole(), run->mtu());
+      return receive(run->whole(), run->mtu(), from.port);
     }
-    for (std::uint32_t i = 0; i < from.gso.packets; ++i) receive(run->packet(i), run->mtu());
+    for (std::uint32_t i = 0; i < from.gso.packets; ++i)
+      receive(run->packet(i), run->mtu(), from.port);
     return;
   }
   hca_.counters.drop_malformed += from.gso.packets;
@@ -65,14 +66,14 @@ bool Connections::take_notification(const ArrivedPacket& from) {
   const auto packet = ipoib::wire::CongestionNotification::parse(from.bytes);
   if (!packet) return false;
   auto* const connection =
-      accept({*packet, packet->payload.size()}, [](const Connection&) { return true; });
+      accept({*packet, packet->payload.size(), from.port}, [](const Connection&) { return true; });
   if (connection != nullptr) connection->congestion_notified();
   return true;
 }
 
 /// Handles a packet, or several as one, of which the longest has `longest` bytes of payload.
-void Connections::receive(const ConnectedPacket& packet, std::size_t longest) {
-  auto* const connection = accept({packet, longest, packet.packets},
+void Connections::receive(const ConnectedPacket& packet, std::size_t longest, std::uint8_t port) {
+  auto* const connection = accept({packet, longest, port, packet.packets},
                                   [&](const Connection& one) { return one.takes(packet); });
   if (connection == nullptr) return;
   schedule_.activate(*connection);

@@ -19,7 +19,7 @@ class Connections {
  public:
   /// Both must outlive this object.
   Connections(const Dependencies& hca, const QueuePairTable& qps)
-      : hca_(hca), qps_(qps), admission_(hca.port, hca.counters) {}
+      : hca_(hca), qps_(qps), admission_(hca.ports, hca.counters) {}
 
   /// To call before the queue pair is destroyed.
   void remove(Connection& connection);
@@ -46,7 +46,7 @@ class Connections {
   [[nodiscard]] ipoib::TimePoint serve(ipoib::TimePoint now, ConnectedSink& sink);
 
  private:
-  void receive(const ipoib::wire::ConnectedPacket& packet, std::size_t longest);
+  void receive(const ipoib::wire::ConnectedPacket& packet, std::size_t longest, std::uint8_t port);
   template <class Takes>
   [[nodiscard]] Connection* accept(const Arrival& arrival, Takes takes);
   [[nodiscard]] bool take_notification(const ArrivedPacket& from);

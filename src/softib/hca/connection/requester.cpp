@@ -123,7 +123,7 @@ ibv_wc_status Requester::build_packet(const RequestPacket& planned, Outbox& to) 
       out.add({sends.copied(planned.position) + offset, size});
     }
   }
-  write_headers(packet, attributes_, qp_, hca_.port, out);
+  write_headers(packet, attributes_, qp_, qp_.port_attributes(), out);
   return IBV_WC_SUCCESS;
 }
 
@@ -292,7 +292,7 @@ void Requester::abandon(ibv_wc_status status) {
 
 void Requester::check_timeout(ipoib::TimePoint now, ConnectedSink& sink) {
   if (!qp_.can_send() || !window_.is_overdue(now)) return;
-  if (sink.has_untaken(Lid(attributes_.path.dlid), attributes_.peer)) {
+  if (sink.has_untaken(qp_.port(), Lid(attributes_.path.dlid), attributes_.peer)) {
     window_.restart_timer();
   } else {
     retry();

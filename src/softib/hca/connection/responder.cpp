@@ -354,7 +354,7 @@ Responder::Nak Responder::build_packet(const Response& response, std::uint32_t i
       if (!to.add(memory, size)) return Aeth::kRemoteOperationError;
     }
   }
-  write_headers(packet, attributes_, qp_, hca_.port, out);
+  write_headers(packet, attributes_, qp_, qp_.port_attributes(), out);
   return std::nullopt;
 }
 

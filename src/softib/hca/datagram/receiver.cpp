@@ -28,6 +28,7 @@ struct DatagramReceiver::Incoming {
   ConstBytes front;    ///< of the payload; empty if the payload is contiguous
   ConstBytes payload;  ///< the rest of the payload
   bool checksums_valid;
+  std::uint8_t port;
   GsoInfo gso{};
 
   [[nodiscard]] bool is_large() const { return gso.size != 0; }
@@ -37,7 +38,7 @@ struct DatagramReceiver::Incoming {
     return gso.packets * front.size() + payload.size();
   }
   [[nodiscard]] Arrival arrival() const {
-    return {packet, is_large() ? front.size() + gso.size : size(), gso.packets};
+    return {packet, is_large() ? front.size() + gso.size : size(), port, gso.packets};
   }
 };
 
@@ -47,11 +48,11 @@ bool DatagramReceiver::receive(const ArrivedPacket& from) {
   if (!packet) return false;
   auto grh = packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
   IpHeaderBytes ip_header;
-  if (packet->grh && hca_.port.is_ethernet()) {
+  if (packet->grh && hca_.ports[1].is_ethernet()) {
     ip_header = ip_header_of(*packet->grh);
     grh = ip_header;
   }
-  receive({*packet, grh, {}, packet->payload, from.checksums_valid});
+  receive({*packet, grh, {}, packet->payload, from.checksums_valid, from.port});
   return true;
 }
 
@@ -65,8 +66,8 @@ bool DatagramReceiver::receive_large(const ArrivedPacket& from) {
     return true;
   }
   const auto arrival = [&](GsoInfo gso) -> Incoming {
-    return {large.headers(), large.grh(),          large.front(),
-            large.payload(), from.checksums_valid, gso};
+    return {large.headers(), large.grh(), large.front(), large.payload(), from.checksums_valid,
+            from.port,       gso};
   };
   const auto* const qp = qps_.find(large.headers().bth.destination);
   const bool may_be_whole = qp != nullptr && qp->has_large_receive() && from.checksums_valid &&
@@ -105,18 +106,21 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
     hca_.counters.drop_gid += arrival.gso.packets;
     return;
   }
-  const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
-  if (attached.empty()) ++hca_.counters.drop_not_attached;
-  const auto& port = hca_.port;
+  // A copy of the packet comes to each port in the group; it is for the queue pairs of that port.
+  const auto& port = hca_.ports[arrival.port];
   const bool is_from_port =
       port.is_ethernet() ? port.has(packet.grh->sgid) : port.has(packet.lrh.slid);
-  for (QueuePair* const qp : attached) {
+  bool is_attached = false;
+  for (QueuePair* const qp : multicast_.attached(packet.grh->dgid, packet.lrh.dlid)) {
+    if (qp->port() != 0 && qp->port() != arrival.port) continue;
+    is_attached = true;
     const bool own = packet.deth.source == qp->number() && is_from_port;
     if (own && qp->config().block_self_multicast) continue;
     // A limited member's own packets are not for it. No peer is at fault, so nothing is counted.
     if (is_from_port && !admission_.shares_partition(*qp, packet)) continue;
     deliver(*qp, arrival);
   }
+  if (!is_attached) ++hca_.counters.drop_not_attached;
 }
 
 void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {

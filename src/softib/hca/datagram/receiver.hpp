@@ -24,7 +24,7 @@ class DatagramReceiver {
   /// All must outlive the receiver.
   DatagramReceiver(const Dependencies& hca, const QueuePairTable& qps,
                    const MulticastTable& multicast)
-      : hca_(hca), qps_(qps), multicast_(multicast), admission_(hca.port, hca.counters) {}
+      : hca_(hca), qps_(qps), multicast_(multicast), admission_(hca.ports, hca.counters) {}
 
   /// Takes a packet from the fabric. Returns false if it is no datagram.
   [[nodiscard]] bool receive(const ArrivedPacket& from);

@@ -39,7 +39,7 @@ ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
 }  // namespace
 
 DatagramSender::DatagramSender(QueuePair& qp, const Dependencies& hca)
-    : qp_(qp), hca_(hca), admission_(hca.port, hca.counters) {}
+    : qp_(qp), hca_(hca), admission_(hca.ports, hca.counters) {}
 
 bool DatagramSender::is_valid(const ibv_send_wr& wr, std::uint64_t length) const {
   const bool is_large = wr.opcode == IBV_WR_TSO;
@@ -109,7 +109,8 @@ ibv_wc_status DatagramSender::gather_message(std::uint32_t position, OutgoingPac
   auto& sends = qp_.sends();
   const auto& request = sends.at(position);
   if (request.to_pd != qp_.config().pd) return IBV_WC_LOC_QP_OP_ERR;
-  if (message_size(request) > ipoib::wire::mtu_bytes(hca_.port.mtu)) return IBV_WC_LOC_LEN_ERR;
+  if (message_size(request) > ipoib::wire::mtu_bytes(qp_.port_attributes().mtu))
+    return IBV_WC_LOC_LEN_ERR;
   if (request.tso_header != 0) return gather_large(position, out);
   if (request.is_inline) {
     if (request.length != 0) out.add({sends.copied(position), request.length});
@@ -140,7 +141,7 @@ bool DatagramSender::write_headers(std::uint32_t position, OutgoingPacket& out) 
   if (!admission_.leaves(qp_, out.gso.packets)) return false;
 
   ipoib::wire::UdPacket packet;
-  set_route(packet, request.to, hca_.port, qp_.pkey_index());
+  set_route(packet, request.to, qp_.port_attributes(), qp_.pkey_index());
   packet.bth.solicited = request.solicited;
   packet.bth.destination = request.destination;
   packet.bth.psn = psn;
@@ -153,6 +154,7 @@ bool DatagramSender::write_headers(std::uint32_t position, OutgoingPacket& out) 
   out.purpose = Purpose::datagram;
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
+  out.port = qp_.port();
   hca_.counters.sent_packets += out.gso.packets;
   hca_.counters.sent_bytes += request.length + std::size_t{out.gso.packets} * request.tso_header;
   return true;

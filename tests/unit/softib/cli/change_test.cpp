@@ -72,6 +72,22 @@ TEST(Change, BecomesARequest) {
             R"({"command":"set-switch","switch":"leaf-1","state":"absent"})");
 }
 
+TEST(Change, MayNameAPortOfAnHca) {
+  EXPECT_EQ(parsed(words("port a[2] down")),
+            R"({"command":"set-port","hca":"a","state":"down","port":2})");
+  EXPECT_EQ(parsed(words("lid a[1] 7")), R"({"command":"set-lid","hca":"a","lid":7,"port":1})");
+  EXPECT_EQ(parsed(words("mtu a[2] 1024")),
+            R"({"command":"set-mtu","hca":"a","mtu":1024,"port":2})");
+  EXPECT_THAT(parsed(words("link a[2] off")), HasSubstr(R"("seed":0,"port":2})"));
+  EXPECT_EQ(parsed(words("pkey 0x12 a[2] 3")),
+            R"({"command":"move-pkey","hca":"a","pkey":"0x0012","index":3,"port":2})");
+  for (const char* const wrong : {"a[0]", "a[3]", "a[", "a[2", "a[]", "a[x]"}) {
+    EXPECT_THAT(parsed({"port", wrong, "down"}), HasSubstr("is not a valid port of an HCA"))
+        << wrong;
+  }
+  EXPECT_THAT(parsed(words("hca a[2] failed")), HasSubstr("is not a valid HCA name"));
+}
+
 TEST(Change, AcceptsTheLimitsOfEachValue) {
   for (const char* const change :
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
@@ -102,11 +118,12 @@ TEST(Change, ReportsTheFirstErrorOnly) {
 
 TEST(Change, NamesTheMissingArgumentAndTheUsage) {
   EXPECT_EQ(parsed(words("port c")),
-            "port: up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed");
+            "port: up|down|init|armed is missing; usage: softib set port HCA[PORT] "
+            "up|down|init|armed");
   EXPECT_EQ(parsed(words("port")),
-            "port: HCA is missing; usage: softib set port HCA up|down|init|armed");
+            "port: HCA is missing; usage: softib set port HCA[PORT] up|down|init|armed");
   EXPECT_EQ(parsed(words("pkey 0x12 a")),
-            "pkey: INDEX is missing; usage: softib set pkey PKEY HCA INDEX");
+            "pkey: INDEX is missing; usage: softib set pkey PKEY HCA[PORT] INDEX");
   EXPECT_THAT(parsed(words("partition 0x12")), HasSubstr("partition: HCA is missing"));
   EXPECT_THAT(parsed(words("sm")), HasSubstr("restart is missing; usage: softib set sm restart"));
   EXPECT_THAT(parsed(words("lid a 7 8")), HasSubstr("unexpected argument '8'; usage: softib set"));

@@ -59,7 +59,7 @@ def messages_say_what_is_wrong():
     message = softib("subnet", env=dict(os.environ, SOFTIB_DIR="/proc")).stderr
     assert "folder /proc/default: " in message and "choose another directory with SOFTIB_DIR" in message, message
     message = softib("set", "port", "c").stderr
-    assert "up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed" in message, message
+    assert "up|down|init|armed is missing; usage: softib set port HCA[PORT] up|down|init|armed" in message, message
     for arguments in (["set", "port", "a b", "up"], ["run", "--hca", "a b", "true"],
                       ["show", "--subnet", "a b"], ["subnet", "--partition", "0x12=full:a b"],
                       ["stop", "a b"]):

@@ -11,19 +11,29 @@ namespace {
 
 TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
   for (const Request& request :
-       {Request(SetHca{"a", HcaState::failed}), Request(Show{}),
-        Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
+       {Request(SetHca{"a", HcaState::failed}),
+        Request(Show{}),
+        Request(SetPort{"a", PortState::armed}),
+        Request(SetLid{"a", Lid(0x1234)}),
         Request(SetMtu{"a", 1024}),
+        Request(SetPort{"a", PortState::down, 2}),
+        Request(SetLid{"a", Lid(7), 1}),
+        Request(SetMtu{"a", 256, 2}),
+        Request(SetLink{"a", {}, 2}),
+        Request(MovePKey{"a", PKey(0x8012), 3, 2}),
         Request(SetLink{"a", {150, 1, 10'000, 10'000, 7, 8, 0xffff'ffff}}),
-        Request(FailQps{"a", Qpn(0xfffffe)}), Request(FailQps{"a", Qpn()}),
+        Request(FailQps{"a", Qpn(0xfffffe)}),
+        Request(FailQps{"a", Qpn()}),
         Request(AddAddress{"a", ipoib::parse_ip_address("10.1.0.1").value()}),
         Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value()}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
-        Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
+        Request(DeletePartition{PKey(0x8012)}),
+        Request(MovePKey{"a", PKey(0x8012), 3}),
         Request(SetCable{{"a", 0}, subnet::CableEnd{"b", 1024}, subnet::CableState::flap}),
         Request(ChangeCable{{"a", 3}, std::nullopt, {8, 4, 10'000, 0}}),
         Request(ChangeCable{{"a", 3}, subnet::CableEnd{"b", 0}, {{}, {}, {}, 10'000}}),
-        Request(SetSwitch{"a", subnet::SwitchState::reset}), Request(RestartSm{})}) {
+        Request(SetSwitch{"a", subnet::SwitchState::reset}),
+        Request(RestartSm{})}) {
     std::string line = emit(request);
     ASSERT_EQ(line.back(), '\n');
     line.pop_back();
@@ -47,6 +57,10 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
             std::string::npos);
   EXPECT_NE(reason("{\"command\":\"set-lid\",\"hca\":\"a\",\"lid\":-1}").find("'lid'"),
             std::string::npos);
+  for (const auto* port : {"0", "3", "\"1\""}) {
+    const std::string line = R"({"command":"set-lid","hca":"a","lid":1,"port":)";
+    EXPECT_NE(reason(line + port + '}').find("'port'"), std::string::npos) << port;
+  }
   const std::string link = R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,)"
                            R"("delay":0,)";
   EXPECT_EQ(reason(link + R"("corrupt":10000,"cm_loss":10000,"seed":4294967295})"), "");

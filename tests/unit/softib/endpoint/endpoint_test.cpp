@@ -85,7 +85,7 @@ TEST_F(EndpointTest, KnowsItsNode) {
   EXPECT_EQ(one_->node(), 1);
   EXPECT_EQ(one_->slot(), 0U);
   EXPECT_EQ(one_->epoch(), 1U);
-  EXPECT_EQ(one_->port().lid, TestSubnet::lid(1));
+  EXPECT_EQ(one_->first_port().lid, TestSubnet::lid(1));
 }
 
 TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
@@ -102,7 +102,7 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
   // The restored HCA needs a new endpoint: the old one stays lost, and detach() frees its slot.
   subnet_.set_failed(1, false);
   EXPECT_TRUE(one_->is_lost());
-  EXPECT_EQ(one_->port().state, PortState::down);
+  EXPECT_EQ(one_->first_port().state, PortState::down);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from the lost one");
   one_->detach();
   EXPECT_TRUE(one_->is_lost());
@@ -148,7 +148,7 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
   subnet_.fabric().remove_node(1);
   EXPECT_TRUE(mapped->node(1)) << "that of the other subnet";
   for (const auto& each : lost) {
-    EXPECT_EQ(each->port().state, PortState::down);
+    EXPECT_EQ(each->first_port().state, PortState::down);
     each->set_mad_deadline(first_, ipoib::TimePoint());
     each->set_receiver(&first_);
     each->set_receiver(nullptr);
@@ -163,7 +163,7 @@ TEST_F(EndpointTest, ATruncatedFabricFileIsALostHca) {
   EXPECT_EQ(second_.next_text(), "before");
   std::filesystem::resize_file(subnet_.folder().fabric(), 0);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "after");
-  EXPECT_EQ(one_->port().state, PortState::down);
+  EXPECT_EQ(one_->first_port().state, PortState::down);
   for (auto* const endpoint : {one_.get(), two_.get()}) {
     endpoint->remove_mad_receiver(first_);
     endpoint->add_mad_receiver(first_);  // wakes the engine
@@ -196,8 +196,8 @@ TEST_F(EndpointTest, ALostEndpointLeavesItsSlotOnce) {
 TEST_F(EndpointTest, IsLostOnceItIsDetached) {
   one_->detach();
   EXPECT_TRUE(one_->is_lost());
-  EXPECT_EQ(one_->port().state, PortState::down);
-  EXPECT_EQ(one_->port().lid, Lid());
+  EXPECT_EQ(one_->first_port().state, PortState::down);
+  EXPECT_EQ(one_->first_port().lid, Lid());
   one_->detach();  // does nothing
 }
 
@@ -206,7 +206,7 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFailedAndRecoveredUnseen) {
   subnet_.set_failed(1, true);
   subnet_.set_failed(1, false);
   EXPECT_EQ(subnet_.fabric().port_state(1), PortState::active);
-  EXPECT_EQ(one_->port().state, PortState::down);
+  EXPECT_EQ(one_->first_port().state, PortState::down);
   EXPECT_TRUE(one_->is_lost());
   ASSERT_TRUE(two_->wake_processes(1));
   EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
@@ -616,7 +616,7 @@ TEST(DeepFolder, SocketPathsHaveNoLengthLimit) {
   fabric->set_node(1, node);
   const subnet::SubnetConfig config;
   subnet::Switches switches(config);
-  switches.connect(node.attachment, 1);
+  switches.connect(node.attachment, 1, {1, 1});
   switches[0].routes.set(node.port.lid, node.attachment.port);
   for (const auto& change : switches.take_changes()) fabric->set_switch(switches[0], change);
   auto endpoint = Endpoint::attach_node(folder, 1);
@@ -636,7 +636,7 @@ TEST_F(EndpointTest, AWakeupReportsAPortChange) {
   subnet_.set_port_state(2, PortState::init);
   EXPECT_TRUE(subnet->wake_processes(2));
   EXPECT_EQ(second_.next_port().state, PortState::init);
-  EXPECT_EQ(two_->port().state, PortState::init);
+  EXPECT_EQ(two_->first_port().state, PortState::init);
 }
 
 TEST_F(EndpointTest, APortChangeIsReportedWithoutAWakeup) {
@@ -1002,7 +1002,7 @@ MadPacket make_mad(NodeIndex from, NodeIndex to, std::uint8_t management_class, 
 
 void send_mad(Endpoint& from, const MadPacket& packet) {
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-  from.send_mad(packet.emit(bytes));
+  from.send_mad(1, packet.emit(bytes));
 }
 
 class MadTest : public EndpointTest {
@@ -1293,7 +1293,7 @@ TEST_F(MadTest, CountsMadsThatNobodyGets) {
 
 TEST_F(MadTest, CountsMalformedMads) {
   const std::array<std::uint8_t, 20> garbage{};
-  one_->send_mad(garbage);
+  one_->send_mad(1, garbage);
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_malformed), 1U);
 }
 

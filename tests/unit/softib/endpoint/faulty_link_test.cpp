@@ -383,7 +383,7 @@ TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
     return sm->counters()[static_cast<std::size_t>(fabric::PortCounter::drop_icrc)];
   };
   set({.corrupt = LinkFaults::kAlways});
-  for (int i = 0; i < 5; ++i) one_->send_mad(packet);
+  for (int i = 0; i < 5; ++i) one_->send_mad(1, packet);
   one_->send_mad_to(0, packet);
   // A datagram of a queue pair to an agent.
   OutgoingPacket datagram;
@@ -393,7 +393,7 @@ TEST_F(FaultyEndpoint, TheReceiverDropsCorruptMads) {
   one_->send({&datagram, 1});
   EXPECT_TRUE(eventually([&] { return dropped() == 7; }));
   set({.corrupt = 1, .seed = 7});
-  one_->send_mad(packet);
+  one_->send_mad(1, packet);
   EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));
   one_->send_mad_to(0, packet);
   EXPECT_TRUE(std::ranges::equal(at_sm.next_mad(), packet));

@@ -213,7 +213,7 @@ TEST_F(FabricTest, ValuesThatNoWriterWritesAreIgnored) {
 TEST_F(FabricTest, RoutesLidsToNodes) {
   auto out = writer();
   for (NodeIndex node = 5; node < 7; ++node)
-    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node);
+    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node, {node, 1});
   switches_[0].routes.set(Lid(7), SwitchPort{6});
   publish(out);
   EXPECT_EQ(reader().node_at(0, Lid(7)), NodeIndex{5});
@@ -231,6 +231,51 @@ TEST_F(FabricTest, RoutesLidsToNodes) {
   EXPECT_FALSE(reader().node_at(0, Lid(10))) << "nothing is connected";
 }
 
+TEST_F(FabricTest, AnHcaWithTwoPortsIsTwoNodes) {
+  auto out = writer();
+  auto first = make_node("host1", 7);
+  first.port.number = 1;
+  first.port.hca_ports = 2;
+  first.other_port = 6;
+  auto second = make_node("host1", 9);
+  second.port.hca_ports = 2;
+  second.other_port = 5;
+  out.set_node(5, first);
+  out.set_node(6, second);
+  const auto fabric = reader();
+  EXPECT_EQ(fabric.find("host1"), NodeIndex{5});
+  for (const NodeIndex node : {NodeIndex{5}, NodeIndex{6}}) {
+    EXPECT_EQ(fabric.hca_of(node), 5);
+    const auto ports = fabric.hca_ports(node);
+    ASSERT_TRUE(ports);
+    EXPECT_EQ((*ports)[1], first.port);
+    EXPECT_EQ((*ports)[2], second.port);
+  }
+  EXPECT_EQ(fabric.hca_port(5).number, 1);
+  EXPECT_EQ(fabric.hca_port(6).number, 2);
+  EXPECT_EQ(fabric.find(address_of(5, IpFamily::v4)), NodeIndex{5});
+  EXPECT_FALSE(fabric.find(address_of(6, IpFamily::v4))) << "the first port has the addresses";
+  switches_.connect({0, 7}, 6, {5, 2});
+  switches_[0].routes.set(Lid(9), SwitchPort{7});
+  publish(out);
+  const auto way = fabric.route(0, Lid(9), false);
+  EXPECT_EQ(way.index, 6);
+  EXPECT_EQ(way.to.hca, 5);
+  EXPECT_EQ(way.to.number, 2);
+}
+
+TEST_F(FabricTest, AnHcaWithOneCableIsOneNode) {
+  auto out = writer();
+  auto host = make_node("host1", 7);
+  host.port.hca_ports = 2;
+  out.set_node(5, host);
+  EXPECT_EQ(out.hca_of(5), 5) << "its port is the second one";
+  const auto ports = out.hca_ports(5);
+  ASSERT_TRUE(ports);
+  EXPECT_FALSE((*ports)[1].has_cable);
+  EXPECT_EQ((*ports)[2], host.port);
+}
+
 TEST_F(FabricTest, RoutesUnicastLidsOnly) {
   const auto out = writer();
   for (const Lid lid : {Lid(), Lid(0xc000), ipoib::kPermissiveLid}) {
@@ -241,7 +286,7 @@ TEST_F(FabricTest, RoutesUnicastLidsOnly) {
 TEST_F(FabricTest, SpreadsMulticastToThePortsOfItsRow) {
   auto out = writer();
   for (const std::uint16_t node : std::initializer_list<std::uint16_t>{0, 5, 63, 64, 1023}) {
-    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node);
+    switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node, {node, 1});
   }
   switches_[0].groups.set(33, PortSet().set(0).set(5).set(7).set(64).set(1023));
   publish(out);

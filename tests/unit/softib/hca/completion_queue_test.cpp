@@ -228,7 +228,7 @@ TEST_F(CqOverrunTest, WhileABadSendWaitsForEarlierOnes) {
   auto sge = a.element(0, 4);
   auto good = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, good, sink), 0);
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.state = PortState::down;
   a.hca.set_port(port);
   auto nowhere = sge;

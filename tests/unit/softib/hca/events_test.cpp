@@ -61,11 +61,11 @@ TEST(PortEvents, PortActiveComesAfterOtherChanges) {
 using HcaEventsTest = HcaTest;
 
 TEST_F(HcaEventsTest, PortChangeRaisesEvents) {
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.lid = Lid(9);
   a.hca.set_port(port);
   EXPECT_EQ(a.async_events(), Types{IBV_EVENT_LID_CHANGE});
-  EXPECT_EQ(a.hca.port().lid, Lid(9));
+  EXPECT_EQ(a.hca.ports()[1].lid, Lid(9));
   a.hca.clear_events();
   a.hca.set_port(port);
   EXPECT_TRUE(a.hca.events().empty());
@@ -74,12 +74,12 @@ TEST_F(HcaEventsTest, PortChangeRaisesEvents) {
 TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   auto& qp = a.make_qp();
   ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.failed = true;
   port.state = PortState::down;
   a.hca.set_port(port);
   EXPECT_EQ(a.async_events(), Types{IBV_EVENT_DEVICE_FATAL}) << "no other events";
-  EXPECT_TRUE(a.hca.port().failed);
+  EXPECT_TRUE(a.hca.ports()[1].failed);
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;
@@ -95,7 +95,7 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   port.state = PortState::active;
   a.hca.set_port(port);
   EXPECT_TRUE(a.hca.events().empty());
-  EXPECT_EQ(a.hca.port().state, PortState::down);
+  EXPECT_EQ(a.hca.ports()[1].state, PortState::down);
 }
 
 TEST_F(HcaEventsTest, SolicitedSendRaisesASolicitedOnlyEvent) {
@@ -135,7 +135,7 @@ TEST_F(HcaEventsTest, EventsOfADestroyedObjectAreDiscarded) {
 }
 
 TEST_F(HcaEventsTest, AreBounded) {
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   for (std::size_t i = 0; i < kMaxPendingEvents + 3; ++i) {
     ++port.reregister_count;
     a.hca.set_port(port);

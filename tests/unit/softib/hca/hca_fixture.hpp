@@ -22,8 +22,11 @@ inline constexpr std::uint32_t kQueue = 64;  ///< work requests per queue of a h
 inline const Gid kGroup = *Gid::parse("ff12:401b:ffff::ffff:ffff");
 inline constexpr Lid kGroupLid{0xc000};
 
-inline PortAttributes make_port(std::uint16_t lid) {
+inline PortAttributes make_port(std::uint16_t lid, std::uint8_t number = 1,
+                                std::uint8_t hca_ports = 1) {
   PortAttributes port;
+  port.number = number;
+  port.hca_ports = hca_ports;
   port.port_guid = Guid(0x0002c90000000000 + lid);
   port.lid = Lid(lid);
   port.sm_lid = Lid(1);
@@ -34,6 +37,13 @@ inline PortAttributes make_port(std::uint16_t lid) {
   return port;
 }
 
+/// The ports of an HCA with two.
+inline HcaPorts two_ports(std::uint16_t first_lid, std::uint16_t second_lid) {
+  HcaPorts ports(make_port(first_lid, 1, 2));
+  ports.set(make_port(second_lid, 2, 2));
+  return ports;
+}
+
 class ListSink : public PacketSink {
  public:
   void send(std::span<const OutgoingPacket> batch) override {
@@ -42,12 +52,14 @@ class ListSink : public PacketSink {
       for_each_packet(packet, [&](ConstBytes bytes) {
         packets.emplace_back(bytes.begin(), bytes.end());
         checksums_valid.push_back(packet.checksums_valid);
+        ports.push_back(packet.port);
       });
     }
   }
   std::vector<std::size_t> batches;
   std::vector<std::vector<std::uint8_t>> packets;
   std::vector<bool> checksums_valid;  ///< of each packet
+  std::vector<std::uint8_t> ports;    ///< by which each leaves
 };
 
 /// Sends all posted work requests of a queue pair.
@@ -95,7 +107,9 @@ class TestMemory : public OnDemandMemory {
 /// An HCA with one protection domain, one registered buffer and one completion queue.
 struct Host {
   explicit Host(std::uint16_t lid, std::uint32_t epoch = 1)
-      : hca(epoch, 0, make_port(lid), &on_demand),
+      : Host(HcaPorts(make_port(lid)), epoch) {}
+  explicit Host(const HcaPorts& ports, std::uint32_t epoch = 1)
+      : hca(epoch, 0, ports, &on_demand),
         pd(*hca.create_protection_domain()),
         cq(*hca.create_completion_queue(256)),
         memory(65536),

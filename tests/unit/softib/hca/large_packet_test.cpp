@@ -35,7 +35,7 @@ class LargePacketTest : public LargePackets {
 class LargePacketOf : public LargePacketTest, public testing::WithParamInterface<Shape> {};
 
 TEST_P(LargePacketOf, IsReceivedLikeItsSegments) {
-  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.ports()[1].gid())}) {
     for (const unsigned flags : {0U, unsigned{IBV_SEND_IP_CSUM}}) {
       whole.post(kSegmentCount);
       one_by_one.post(kSegmentCount);
@@ -46,7 +46,7 @@ TEST_P(LargePacketOf, IsReceivedLikeItsSegments) {
 }
 
 TEST_P(LargePacketOf, SizeIsThatOfAllSegments) {
-  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.ports()[1].gid())}) {
     const auto packet = sent(GetParam(), *handle);
     std::size_t bytes = 0;
     for (const auto& each : packet.packets()) {
@@ -85,7 +85,7 @@ TEST_F(LargePacketTest, DroppedSegmentsAreCountedIndividually) {
   one_by_one.post(2);
   expect_alike(packet);
   EXPECT_EQ(whole.hca.counters().drop_no_receive, kSegmentCount - 2U);
-  auto port = whole.hca.port();
+  auto port = whole.hca.ports()[1];
   port.state = PortState::down;
   whole.hca.set_port(port);
   whole.hca.receive(packet.arrived());
@@ -107,7 +107,7 @@ TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
 
 TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
   whole.post(kQueue);
-  const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.port().gid()));
+  const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.ports()[1].gid()));
   const std::size_t headers = packet.bytes.size() - kPayload;
   for (std::size_t size = 0; size <= headers; ++size) {
     const ArrivedPacket cut_off{ConstBytes(packet.bytes).first(size), true, packet.gso};

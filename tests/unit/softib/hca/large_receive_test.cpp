@@ -52,7 +52,7 @@ class LargeReceiveOf : public LargeReceiveTest, public testing::WithParamInterfa
 
 TEST_P(LargeReceiveOf, ReceivesTheDataOfItsDatagrams) {
   const auto& shape = GetParam();
-  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.ports()[1].gid())}) {
     ASSERT_EQ(post_large(), 0);
     one_by_one.post(kSegmentCount);
     const auto packet = sent(shape, *handle);
@@ -208,7 +208,7 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   packet.bytes.resize(headers + std::size_t{kSegmentCount} * 2048);
   packet.gso.size = 2048;
   drops(&HcaCounters::drop_length, [](Bytes&) {});
-  auto port = whole.hca.port();
+  auto port = whole.hca.ports()[1];
   port.state = PortState::down;
   whole.hca.set_port(port);
   drops(&HcaCounters::drop_port, [](Bytes&) {});

@@ -196,7 +196,7 @@ TEST_F(LargeSendTest, HeadersAreCopiedWhenPosted) {
 }
 
 TEST_F(LargeSendTest, InactivePortSendsNoSegment) {
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.state = PortState::down;
   a.hca.set_port(port);
   EXPECT_TRUE(sent(tcp_, {a.element(0, 3 * kSegment)}).empty());

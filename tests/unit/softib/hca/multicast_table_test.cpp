@@ -148,7 +148,7 @@ TEST_F(HcaMulticastTest, DetachesFromAllGroupsAtOnce) {
 
 TEST_F(HcaMulticastTest, AttachRequiresMulticastAddresses) {
   auto& qp = b.make_qp();
-  EXPECT_EQ(b.hca.attach(qp, b.hca.port().gid(), kGroupLid).error().code, EINVAL);
+  EXPECT_EQ(b.hca.attach(qp, b.hca.ports()[1].gid(), kGroupLid).error().code, EINVAL);
   EXPECT_EQ(b.hca.attach(qp, kGroup, Lid(5)).error().code, EINVAL);
   EXPECT_EQ(b.hca.attach(qp, kGroup, ipoib::kPermissiveLid).error().code, EINVAL);
 }

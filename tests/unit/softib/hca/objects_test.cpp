@@ -33,7 +33,7 @@ void expect_limit(const Made& made) {
 }
 
 TEST_F(HcaObjectsTest, QpnContainsSlotAndEpochAndIsReusedLate) {
-  Hca hca(3, 9, make_port(5));
+  Hca hca(3, 9, HcaPorts(make_port(5)));
   auto& pd = **hca.create_protection_domain();
   auto& cq = **hca.create_completion_queue(1);
   const QueuePairConfig config{.pd = &pd, .send_cq = &cq, .receive_cq = &cq};
@@ -108,7 +108,7 @@ TEST_F(HcaObjectsTest, CompletionQueueSizes) {
 }
 
 TEST_F(HcaObjectsTest, CompletionQueuesAreBounded) {
-  Hca hca(1, 0, make_port(5));
+  Hca hca(1, 0, HcaPorts(make_port(5)));
   for (std::uint32_t i = 0; i < kMaxCompletionQueues; ++i) {
     ASSERT_TRUE(hca.create_completion_queue(1));
   }
@@ -116,7 +116,7 @@ TEST_F(HcaObjectsTest, CompletionQueuesAreBounded) {
 }
 
 TEST_F(HcaObjectsTest, ProtectionDomainsAreBounded) {
-  Hca hca(1, 0, make_port(5));
+  Hca hca(1, 0, HcaPorts(make_port(5)));
   for (std::uint32_t i = 0; i < kMaxProtectionDomains; ++i) {
     ASSERT_TRUE(hca.create_protection_domain());
   }
@@ -140,7 +140,7 @@ TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
 
 /// The same rules as in rdma_check_ah_attr() of the kernel.
 TEST_F(HcaObjectsTest, PortMayRequireAGrhInAddressHandles) {
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.grh_required = true;
   a.hca.set_port(port);
   ibv_ah_attr attr{};

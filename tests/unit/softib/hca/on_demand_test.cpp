@@ -176,7 +176,7 @@ TEST_F(OnDemandDatagramTest, MissingMemoryIsAnErrorOfTheSideThatHasIt) {
 /// What the port drops takes no place in the batch: a queue of more than one batch is dropped
 /// whole.
 TEST_F(OnDemandDatagramTest, AChainThatThePortDrops) {
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.state = PortState::down;
   a.hca.set_port(port);
   auto& near = a.make_qp();

@@ -226,7 +226,7 @@ TEST_F(RunsTest, AreDroppedAsTheirPackets) {
   EXPECT_EQ(counters().drop_unknown_qp, 3U);
   receive(write_run(1024, qb.number()), 1020);
   EXPECT_EQ(counters().drop_malformed, 3U);
-  auto down = b.hca.port();
+  auto down = b.hca.ports()[1];
   down.state = PortState::down;
   b.hca.set_port(down);
   receive(write_run(1024, qb.number()), 1024);

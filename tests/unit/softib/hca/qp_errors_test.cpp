@@ -9,7 +9,7 @@ using testing::IsEmpty;
 
 /// Lets a queue pair of an HCA fail, or all of them.
 void let_fail(Hca& hca, Qpn qpn = Qpn()) {
-  auto port = hca.port();
+  auto port = hca.ports()[1];
   port.qp_errors.add(qpn);
   hca.set_port(port);
 }
@@ -119,7 +119,7 @@ TEST_F(QpErrorsTest, AfterwardsItCanBeUsedAgain) {
 TEST_F(QpErrorsTest, AProcessThatAttachesLaterIsNotConcerned) {
   auto port = make_port(7);
   port.qp_errors.add(Qpn());
-  Hca later(1, 0, port);
+  Hca later(1, 0, HcaPorts(port));
   auto* const cq = *later.create_completion_queue(4);
   auto& qp = **later.create_queue_pair({.pd = *later.create_protection_domain(),
                                         .send_cq = cq,

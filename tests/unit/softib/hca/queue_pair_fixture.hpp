@@ -80,14 +80,14 @@ class QueuePairTest : public testing::Test {
     return out;
   }
 
-  PortAttributes port = make_port(5);
+  HcaPorts ports{make_port(5)};
   HcaCounters counters;
   EventList events{counters};
   MemoryTable table;
-  Completions completions{port, events, counters};
+  Completions completions{events, counters};
   QueuePairTable qps{1, 0};
-  SharedReceives shared{1, 0, port, qps, events, counters};
-  Dependencies hca{port, table, completions, events, shared, counters};
+  SharedReceives shared{1, 0, ports, qps, events, counters};
+  Dependencies hca{ports, table, completions, events, shared, counters};
   ProtectionDomain pd;
   CompletionQueue cq{64};
   std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(1 << 20);

@@ -24,7 +24,7 @@ subnet::SubnetConfig config() {
   config.lmc = 3;
   config.grh_required = true;
   config.seed = ~std::uint64_t{0};
-  config.port_mtus = {{"e", 3}, {"f", 1}};
+  config.port_mtus = {{"e", 3}, {"f", 1}, {"f", 2, 2}};
   return config;
 }
 
@@ -70,9 +70,9 @@ std::string changed(const std::string& from, const std::string& to) {
 
 TEST(StoredOptions, ThatAreInvalidAreRefused) {
   for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"\"version\":4", "\"version\":1"},
-           {"\"version\":4", "\"version\":\"2\""},
-           {"\"version\":4", "\"verse\":2"},
+           {"\"version\":5", "\"version\":1"},
+           {"\"version\":5", "\"version\":\"2\""},
+           {"\"version\":5", "\"verse\":2"},
            {"\"sm\":\"own\"", "\"sm\":\"me\""},
            {"\"mtu\":4096", "\"mtu\":1024"},
            {"\"mtu\":4096", "\"mtu\":2049"},
@@ -101,7 +101,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
     const auto parsed = parse_options(changed(from, to));
     EXPECT_FALSE(parsed) << from << " -> " << to;
   }
-  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":4})"}) {
+  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":5})"}) {
     EXPECT_FALSE(parse_options(text)) << text;
   }
   EXPECT_FALSE(parse_options(std::string(100'000, '[')));
@@ -109,7 +109,7 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
 
 TEST(StoredOptions, OfAnotherVersionAreCalledSo) {
   for (const char* version : {"\"version\":1", "\"version\":\"2\"", "\"verse\":2"}) {
-    const auto parsed = parse_options(changed("\"version\":4", version));
+    const auto parsed = parse_options(changed("\"version\":5", version));
     ASSERT_FALSE(parsed) << version;
     EXPECT_THAT(parsed.error().message, testing::HasSubstr("another version")) << version;
   }
@@ -134,9 +134,9 @@ TEST(StoredOptions, HaveALimitedNumberOfPartitionsAndMembers) {
 
 TEST(StoredOptions, HaveALimitedNumberOfPorts) {
   subnet::SubnetConfig config;
-  for (std::size_t i = 0; i < kMaxNodes; ++i) config.port_mtus.push_back({std::to_string(i), 3});
+  for (std::size_t i = 0; i < kMaxNodes; ++i) config.port_mtus.push_back({std::to_string(i), 3, 1});
   ASSERT_TRUE(parse_options(emit_options(config)));
-  config.port_mtus.push_back({"one-more", 3});
+  config.port_mtus.push_back({"one-more", 3, 1});
   EXPECT_FALSE(parse_options(emit_options(config)));
 }
 

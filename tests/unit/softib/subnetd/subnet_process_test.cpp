@@ -56,8 +56,8 @@ TEST_F(SubnetProcessTest, AddsTheHcaThatAProcessAttachesTo) {
   const RunningSubnet subnet(folder_);
   const auto a = attach(folder_, "a");
   ASSERT_NE(a, nullptr);
-  EXPECT_EQ(a->port().lid, Lid(2));
-  EXPECT_EQ(a->port().state, PortState::active);
+  EXPECT_EQ(a->first_port().lid, Lid(2));
+  EXPECT_EQ(a->first_port().state, PortState::active);
   EXPECT_EQ(control::request_attach(folder_, {"a"}).value(), a->node());
   const auto node = shown_node(folder_, "a");
   ASSERT_FALSE(node.empty());
@@ -120,8 +120,8 @@ TEST_F(SubnetProcessTest, LeavesLidsAndStatesToAnExternalSm) {
   const RunningSubnet subnet(folder_, external_sm_config());
   const auto a = attach(folder_, "a");
   ASSERT_NE(a, nullptr);
-  EXPECT_EQ(a->port().state, PortState::init);
-  EXPECT_EQ(a->port().lid, Lid());
+  EXPECT_EQ(a->first_port().state, PortState::init);
+  EXPECT_EQ(a->first_port().lid, Lid());
   const auto code = [&](const control::Request& what) {
     const auto response = request(folder_, what);
     return response ? 0 : response.error().code;
@@ -254,7 +254,7 @@ class SaClient final : public endpoint::MadReceiver {
 
   MadPacket request(const MadPacket& packet) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-    endpoint_.send_mad(packet.emit(bytes));
+    endpoint_.send_mad(1, packet.emit(bytes));
     std::unique_lock guard(mutex_);
     if (!arrived_.wait_for(guard, Mailbox::kTimeout, [&] { return response_.has_value(); })) {
       throw std::runtime_error("no response");
@@ -321,7 +321,7 @@ TEST_F(SubnetProcessTest, QueuesALimitedNumberOfMadsOfAPort) {
   constexpr std::size_t kShare = kMaxQueuedMads / 2;
   std::size_t sent = 0;
   const auto send = [&](endpoint::Endpoint& from, ConstBytes what) {
-    from.send_mad(what);
+    from.send_mad(1, what);
     ++sent;
     // What its socket has no room for would be dropped.
     ASSERT_TRUE(eventually(
@@ -352,7 +352,7 @@ MadPacket group_request(const endpoint::Endpoint& from, std::uint64_t group) {
                           Record::kJoinState;
   Record record;
   record.mgid = Gid(0xff12'0000'0000'0000, ipoib::Guid(group));
-  record.port_gid = from.port().gid();
+  record.port_gid = from.first_port().gid();
   record.pkey = ipoib::kDefaultPKey;
   record.join_state = Record::kFullMember;
   header.emit(packet.mad);
@@ -369,11 +369,13 @@ TEST_F(SubnetProcessTest, ServesAPortBeforeTheOtherRequestsOfABusyOne) {
   const auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   subnet.run([&] {
-    for (std::uint64_t i = 1; i <= kBusy; ++i) busy->send_mad(group_request(*busy, i).emit(bytes));
+    for (std::uint64_t i = 1; i <= kBusy; ++i)
+      busy->send_mad(1, group_request(*busy, i).emit(bytes));
     EXPECT_TRUE(eventually(
         [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == kBusy; }));
-    other->send_mad(group_request(*other, kBusy + 1).emit(bytes));
-    other->send_mad(ignored_request(*other).emit(bytes));  // counted when the one before is queued
+    other->send_mad(1, group_request(*other, kBusy + 1).emit(bytes));
+    other->send_mad(1,
+                    ignored_request(*other).emit(bytes));  // counted when the one before is queued
     EXPECT_TRUE(eventually(
         [&] { return counted(fabric, 0, fabric::PortCounter::received_packets) == kBusy + 2; }));
   });
@@ -418,8 +420,8 @@ TEST_F(SubnetProcessTest, AnswersOthersWhileAClientReadsItsAnswersSlowly) {
     std::vector<std::chrono::nanoseconds> waits;
     for (int round = 0; round < kRounds; ++round) {
       before_each();
-      slow->send_mad(from_slow);
-      slow->send_mad(from_slow);
+      slow->send_mad(1, from_slow);
+      slow->send_mad(1, from_slow);
       const auto begin = std::chrono::steady_clock::now();
       (void)client.request(node_request(*other));
       waits.push_back(std::chrono::steady_clock::now() - begin);
@@ -429,7 +431,7 @@ TEST_F(SubnetProcessTest, AnswersOthersWhileAClientReadsItsAnswersSlowly) {
   };
   const auto usual = median_wait([] {});
   ASSERT_TRUE(eventually([&] {
-    slow->send_mad(from_slow);
+    slow->send_mad(1, from_slow);
     return counted(fabric, 0, fabric::PortCounter::drop_congested) != 0;
   }));
   (void)client.request(node_request(*other));  // what was sent before has been answered
@@ -465,7 +467,7 @@ TEST_F(SubnetProcessTest, ReportsTheCountersOfAPort) {
   header.management_class = ipoib::wire::mgmt_class::kPerf;
   header.class_version = 1;
   header.attribute_id = ipoib::wire::attribute::kPortCounters;
-  packet.dlid = a->port().lid;
+  packet.dlid = a->first_port().lid;
   packet.mad = {};
   header.emit(packet.mad);
   constexpr std::size_t kData = 64;
@@ -629,11 +631,11 @@ TEST_F(SubnetProcessTest, WithoutOptionsKeepsThoseOfTheEarlierProcess) {
     a = attach(folder_, "a");
     ASSERT_TRUE(request(folder_, control::SetPartition{"a", PKey(0x56), subnet::Membership::full}));
   }
-  const auto keys = a->port().pkeys;
+  const auto keys = a->first_port().pkeys;
   {
     const RunningSubnet second(folder_);
     EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8012", "0x8056"));
-    EXPECT_EQ(a->port().pkeys, keys);
+    EXPECT_EQ(a->first_port().pkeys, keys);
     ASSERT_TRUE(request(folder_, control::DeletePartition{PKey(0x56)}));
   }
   {
@@ -646,7 +648,9 @@ TEST_F(SubnetProcessTest, WithoutOptionsKeepsThoseOfTheEarlierProcess) {
 
 TEST_F(SubnetProcessTest, KeepsTheMtuOfAPortForTheNextProcess) {
   std::unique_ptr<endpoint::Endpoint> a;
-  const auto mtu = [&] { return control::request_attach(folder_, {"b"}) ? a->port().mtu : 0; };
+  const auto mtu = [&] {
+    return control::request_attach(folder_, {"b"}) ? a->first_port().mtu : 0;
+  };
   {
     const RunningSubnet first(folder_);
     a = attach(folder_, "a");
@@ -761,7 +765,7 @@ TEST_F(SubnetProcessTest, DeletesAPartition) {
   };
   EXPECT_EQ(code(control::DeletePartition{PKey(0x12)}), 0);
   EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff"));
-  EXPECT_EQ(a->port().pkeys[1], PKey());
+  EXPECT_EQ(a->first_port().pkeys[1], PKey());
   EXPECT_EQ(code(control::DeletePartition{PKey(0x12)}), ENOENT);
   EXPECT_EQ(code(control::DeletePartition{PKey(0x7fff)}), EINVAL);
   EXPECT_EQ(code(control::SetPartition{"a", PKey(0x56), subnet::Membership::none}), ENOENT);
@@ -806,14 +810,14 @@ TEST_F(SubnetProcessTest, AdoptsTheSubnetOfAnEarlierProcess) {
   }
   EXPECT_TRUE(std::filesystem::exists(folder_.fabric())) << "a program is attached";
   EXPECT_FALSE(std::filesystem::exists(folder_.control()));
-  EXPECT_EQ(a->port().lid, Lid(0x55));
+  EXPECT_EQ(a->first_port().lid, Lid(0x55));
   const auto failed = request(folder_, control::Show{});
   ASSERT_FALSE(failed);
   EXPECT_NE(failed.error().message.find("softib subnet"), std::string::npos);
 
   const RunningSubnet second(folder_);
-  EXPECT_EQ(a->port().lid, Lid(0x55));
-  EXPECT_EQ(a->port().reregister_count, 1U);
+  EXPECT_EQ(a->first_port().lid, Lid(0x55));
+  EXPECT_EQ(a->first_port().reregister_count, 1U);
   EXPECT_EQ(control::request_attach(folder_, {"a"}).value(), a->node());
   const auto response = SaClient(*a).request(node_request(*a));
   EXPECT_EQ(ipoib::wire::MadHeader::parse(response.mad)->status, 0);

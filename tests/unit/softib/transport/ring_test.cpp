@@ -72,6 +72,19 @@ class RingTest : public testing::Test {
       ::mmap(nullptr, 4096 + kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0));
 };
 
+TEST_F(RingTest, APacketArrivesAtAPort) {
+  const Packet packet(100, 7);
+  const auto* const one = packet.get();
+  ASSERT_EQ(writer_.put({&one, 1}, 1), 1U);
+  ASSERT_EQ(writer_.put({&one, 1}, 2), 1U);
+  std::vector<ArrivedPacket> packets;
+  ASSERT_TRUE(reader_.read(packets, 10));
+  ASSERT_EQ(packets.size(), 2U);
+  EXPECT_EQ(packets[0].port, 1);
+  EXPECT_EQ(packets[1].port, 2);
+  EXPECT_EQ(packets[1].bytes.size(), 100U);
+}
+
 TEST_F(RingTest, PreservesOrderAndContentOfAnySize) {
   std::mt19937 random(1);
   std::deque<std::pair<std::size_t, std::uint8_t>> expected;

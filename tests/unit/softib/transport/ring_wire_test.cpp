@@ -62,7 +62,7 @@ class RingWireTest : public testing::Test {
     const OutgoingPacket* const alone = &outgoing;
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    (void)wire.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
+    (void)wire.send({1, slot}, 1, {&alone, 1}, SendMode::non_blocking, why, lost);
     return why;
   }
   /// With a DescriptorLimit. The processes of a user may have no more descriptors in flight than
@@ -103,7 +103,7 @@ TEST_F(RingWireTest, ABroadcastReconnectsOnlyTheReceiversBeyondTheLimit) {
 class LargeBatchTest : public RingWireTest {
  protected:
   std::size_t send_some(std::size_t count, SendMode mode) {
-    return wire_.send({1, 0}, std::span(batch_).first(count), mode, why_, lost_);
+    return wire_.send({1, 0}, 1, std::span(batch_).first(count), mode, why_, lost_);
   }
 
   const GuardedFd listener_ = listen(0);
@@ -247,7 +247,7 @@ class PeerConnectionTest : public testing::Test {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
-    EXPECT_EQ(connection_.put({&alone, 1}), 1U);
+    EXPECT_EQ(connection_.put({&alone, 1}, 1), 1U);
   }
 
   const Qpn kTo = QpnLayout::make(1, 0, 1);
@@ -1005,7 +1005,7 @@ TEST_F(RingWireTest, GoesOnWithAReceiverThatNeverFinishesClosing) {
     std::uint64_t lost = 0;
     // The first may be lost on the connection that does not close.
     for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
+      EXPECT_EQ(wire_.send({1, 0}, 1, {&alone, 1}, SendMode::blocking, why, lost), 1U);
     }
     Receiver receiver(listener);
     ASSERT_TRUE(receiver.ring);

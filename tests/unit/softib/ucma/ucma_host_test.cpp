@@ -50,7 +50,7 @@ class Sa : public endpoint::MadReceiver {
     header->mad.method = ipoib::wire::method::kGetResp;
     header->emit(packet.mad);
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> to;
-    endpoint_.send_mad(packet.emit(to));
+    endpoint_.send_mad(1, packet.emit(to));
     return true;
   }
 

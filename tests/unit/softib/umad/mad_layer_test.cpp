@@ -69,7 +69,7 @@ class MadLayerTest : public testing::Test {
   }
 
   std::uint32_t add(const Registration& registration) {
-    return layer_.add_agent(registration).value();
+    return layer_.add_agent(registration, {1, kNode}).value();
   }
   ipoib::Result<void> send(std::uint32_t agent, const std::vector<std::uint8_t>& mad,
                            const RetryPolicy& retry, ipoib::TimePoint now = kStart,
@@ -319,6 +319,35 @@ TEST_F(MadLayerTest, DeliversRequestsToTheRegisteredAgent) {
                                                fabric::PortCounter::drop_mad_no_agent));
 }
 
+TEST_F(MadLayerTest, AnAgentGetsWhatArrivesAtItsPort) {
+  const auto asks = make_registration(kPerf, 0, {method::kGet});
+  const auto first = add(asks);
+  const auto second = layer_.add_agent(asks, {2, kNode + 1}).value();
+  receive(request(make_mad(kPerf, method::kGet, 77)));
+  EXPECT_EQ(received_one().agent, first);
+  auto packet = request(make_mad(kPerf, method::kGet, 78));
+  packet.port = 2;
+  receive(packet);
+  EXPECT_EQ(received_one().agent, second);
+}
+
+TEST_F(MadLayerTest, AnAgentSendsByItsPort) {
+  const auto agent = layer_.add_agent(make_registration(kPerf), {2, kNode + 1}).value();
+  port_.number = 2;
+  ASSERT_TRUE(send(agent, make_mad(kPerf, method::kGet, 5), once_));
+  const auto packet = sent_one();
+  EXPECT_EQ(packet.port, 2);
+  const auto id = MadHeader::parse(packet.mad)->transaction_id;
+  EXPECT_EQ(MadRoute::of(id).node, kNode + 1) << "so the response returns to that port";
+  auto reply = reply_to(packet, method::kGetResp);
+  reply.port = 1;
+  receive(reply);
+  EXPECT_THAT(layer_.take_drops(), SizeIs(1)) << "it has arrived at the other port";
+  reply.port = 2;
+  receive(reply);
+  EXPECT_EQ(received_one().agent, agent);
+}
+
 TEST_F(MadLayerTest, KeepsTheTransactionIdOfAResponse) {
   const auto agent = add(make_registration(kPerf, 0, {method::kGet}));
   ASSERT_TRUE(send(agent, make_mad(kPerf, method::kGetResp, 0x1234'5678'9abc'def0), {}));
@@ -337,7 +366,7 @@ TEST_F(MadLayerTest, SendsNoGrhToQp0) {
 TEST_F(MadLayerTest, BoundsAgents) {
   std::vector<std::uint32_t> agents;
   for (std::size_t i = 0; i < kMaxAgents; ++i) agents.push_back(add(make_registration(kSa)));
-  const auto refused = layer_.add_agent(make_registration(kSa));
+  const auto refused = layer_.add_agent(make_registration(kSa), {1, kNode});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOMEM);
   layer_.remove_agent(agents[3]);

@@ -62,7 +62,7 @@ class Responder : public endpoint::MadReceiver {
 
 void send_packet(endpoint::Endpoint& from, const MadPacket& packet) {
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-  from.send_mad(packet.emit(bytes));
+  from.send_mad(1, packet.emit(bytes));
 }
 
 /// One for all tests; never destroyed, as the endpoint of the process.

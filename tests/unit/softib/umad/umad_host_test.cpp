@@ -21,8 +21,11 @@ class FakeEndpoint final : public endpoint::MadEndpoint {
  public:
   std::function<void(const MadPacket&)> on_send;
 
-  void send_mad(ConstBytes packet) override { on_send(MadPacket::parse(packet).value()); }
-  [[nodiscard]] PortAttributes port() const override {
+  void send_mad(std::uint8_t /*port*/, ConstBytes packet) override {
+    on_send(MadPacket::parse(packet).value());
+  }
+  [[nodiscard]] NodeIndex node_of(std::uint8_t /*port*/) const override { return 1; }
+  [[nodiscard]] HcaPorts ports() const override {
     PortAttributes port;
     port.lid = kHostLid;
     port.pkeys[0] = ipoib::kDefaultPKey;
@@ -95,7 +98,7 @@ TEST(UmadHost, UnknownPortsAndAgentsAreInvalid) {
   endpoint.on_send = [](const MadPacket&) { ADD_FAILURE() << "is sent"; };
   const std::vector<std::uint8_t> mad(ipoib::wire::kMadSize);
   EXPECT_EQ(host.open_port(-1), -EINVAL);
-  EXPECT_EQ(host.open_port(endpoint.port().number + 1), -EINVAL);
+  EXPECT_EQ(host.open_port(endpoint.ports().count() + 1), -EINVAL);
   const int port = host.open_port(1);
   constexpr auto kAgents = static_cast<int>(kMaxPortAgents);
   for (const auto& [unknown, agent] : {std::pair{port + 1, 0}, std::pair{port, -1},

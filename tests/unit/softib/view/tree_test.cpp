@@ -12,8 +12,7 @@ using ::testing::Pair;
 
 /// An active HCA whose last port has this number.
 ShownHca make_hca(std::size_t number, std::uint8_t port) {
-  ShownHca hca;
-  hca.number = number;
+  ShownHca hca{.number = number, .node = {}, .ports = HcaPorts(PortAttributes())};
   hca.node.name = "host";
   hca.node.port.node_guid = Guid(0x02501b0000000001);
   hca.node.port.port_guid = Guid(0x02501b0000000002);
@@ -25,6 +24,8 @@ ShownHca make_hca(std::size_t number, std::uint8_t port) {
   hca.node.port.state = PortState::active;
   hca.node.port.pkeys[0] = PKey(0xffff);
   hca.node.port.pkeys[1] = PKey(0x8012);
+  hca.node.port.hca_ports = port;
+  hca.ports = HcaPorts(hca.node.port);
   return hca;
 }
 
@@ -75,10 +76,12 @@ TEST(Tree, ShowsAnHcaAsTheKernelDoes) {
 // Index 1 is that of the loopback interface in each network namespace.
 TEST(Tree, AnEthernetPortNamesItsInterface) {
   std::vector hcas{make_hca(0, 1)};
-  auto& port = hcas[0].node.port;
+  PortAttributes port = hcas[0].ports[1];
   port.link_layer = LinkLayer::ethernet;
   port.gids[0] = *Gid::parse("::ffff:127.0.0.1");
   port.network_interface = 1;
+  hcas[0].ports.set(port);
+  hcas[0].node.port = port;
   const Tree tree = Tree::of(hcas);
   const std::string device = "/sys/class/infiniband/softib0/";
   EXPECT_THAT(tree.list(device + "device/net"), ElementsAre(Pair("lo", Entry::Kind::folder)));
@@ -119,10 +122,30 @@ TEST(Tree, HasTheFoldersWithoutHcas) {
   EXPECT_EQ(text(tree, "/sys/class/misc/rdma_cm/abi_version"), "4\n");
 }
 
+TEST(Tree, ShowsBothPortsOfAnHca) {
+  std::vector hcas{make_hca(1, 1)};
+  PortAttributes port = hcas[0].node.port;
+  port.hca_ports = 2;
+  hcas[0].ports = HcaPorts(port);
+  port.number = 2;
+  port.lid = Lid(0x30);
+  hcas[0].ports.set(port);
+  hcas[0].counters[1][static_cast<std::size_t>(fabric::PortCounter::received_packets)] = 9;
+  const Tree tree = Tree::of(hcas);
+  const std::string ports = "/sys/class/infiniband/softib1/ports/";
+  EXPECT_EQ(text(tree, ports + "1/lid"), "0x1a\n");
+  EXPECT_EQ(text(tree, ports + "2/lid"), "0x30\n");
+  EXPECT_EQ(text(tree, ports + "2/state"), "4: ACTIVE\n");
+  EXPECT_EQ(text(tree, ports + "1/counters/port_rcv_packets"), "0\n");
+  EXPECT_EQ(text(tree, ports + "2/counters/port_rcv_packets"), "9\n");
+  EXPECT_EQ(text(tree, "/sys/class/infiniband_mad/umad1/port"), "1\n");
+  EXPECT_EQ(text(tree, "/sys/class/infiniband_mad/umad5/port"), "2\n");
+}
+
 TEST(Tree, CountsAtTheConnectedPort) {
   std::vector hcas{make_hca(0, 2)};
   const auto set = [&](fabric::PortCounter counter, std::uint64_t value) {
-    hcas[0].counters[static_cast<std::size_t>(counter)] = value;
+    hcas[0].counters[1][static_cast<std::size_t>(counter)] = value;
   };
   set(fabric::PortCounter::sent_bytes, 400);
   set(fabric::PortCounter::received_packets, 7);

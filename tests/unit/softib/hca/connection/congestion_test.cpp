@@ -64,7 +64,7 @@ class CongestedTest : public testing::Test {
       }
       return sent;
     }
-    bool has_untaken(Lid, Qpn) override { return false; }
+    bool has_untaken(std::uint8_t, Lid, Qpn) override { return false; }
     std::vector<std::vector<std::uint8_t>> packets;
     std::size_t longest = 4096;  ///< bytes of payload that the path takes
   };

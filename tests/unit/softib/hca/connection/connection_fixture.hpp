@@ -45,7 +45,8 @@ class Network {
       packets_.erase(packets_.begin());
       const auto lrh = ipoib::wire::Lrh::parse(record.bytes);
       for (auto& port : hcas_) {
-        if (port->hca.port().has(lrh->dlid)) port->hca.receive({record.bytes, false, record.gso});
+        if (port->hca.ports()[1].has(lrh->dlid))
+          port->hca.receive({record.bytes, false, record.gso});
       }
     }
     for (auto& port : hcas_) port->hca.connections().expire(now);
@@ -102,7 +103,7 @@ class Network {
       }
       return count;
     }
-    bool has_untaken(Lid, Qpn) override { return network.has_untaken; }
+    bool has_untaken(std::uint8_t, Lid, Qpn) override { return network.has_untaken; }
     /// As devices do, only if a connection is active or a deadline has passed. Returns the next
     /// one.
     TimePoint serve() {
@@ -250,11 +251,11 @@ struct ConnectedHost : Host {
 /// Connects queue pairs of two hosts; `retries` are those of the first one.
 inline void connect_pair(ConnectedHost& a, QueuePair& qa, ConnectedHost& b, QueuePair& qb,
                          ibv_mtu mtu = IBV_MTU_1024, int retries = 7) {
-  auto forth = a.connected_attributes(qb.number(), b.hca.port().lid.value());
+  auto forth = a.connected_attributes(qb.number(), b.hca.ports()[1].lid.value());
   forth.path_mtu = mtu;
   forth.retry_cnt = static_cast<std::uint8_t>(retries);
   a.connect(qa, forth);
-  auto back = b.connected_attributes(qa.number(), a.hca.port().lid.value());
+  auto back = b.connected_attributes(qa.number(), a.hca.ports()[1].lid.value());
   back.path_mtu = mtu;
   b.connect(qb, back);
 }
@@ -299,7 +300,7 @@ class ConnectionTest : public testing::Test {
     std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
     bytes.resize(packet.emit_headers(payload_size, bytes));
     bytes.resize(bytes.size() + payload_size + packet.bth.pad, 0x77);
-    (a.hca.port().has(packet.lrh.dlid) ? a : b).hca.receive({bytes});
+    (a.hca.ports()[1].has(packet.lrh.dlid) ? a : b).hca.receive({bytes});
   }
   [[nodiscard]] static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
     std::vector<ibv_wc_status> out;

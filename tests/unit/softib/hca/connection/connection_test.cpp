@@ -788,7 +788,7 @@ TEST_F(ConnectionTest, ADestroyedQueuePairLeavesNoDeadline) {
 
 /// Packets are as small as the link needs, whatever the program says.
 TEST_F(ConnectionTest, APathMtuMayExceedThatOfTheLink) {
-  ASSERT_LT(a.hca.port().mtu, IBV_MTU_4096);
+  ASSERT_LT(a.hca.ports()[1].mtu, IBV_MTU_4096);
   auto& from = a.make_connected();
   auto& to = b.make_connected();
   connect_pair(a, from, b, to, IBV_MTU_4096);

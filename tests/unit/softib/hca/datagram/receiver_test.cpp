@@ -78,26 +78,6 @@ TEST_F(HcaReceiveTest, PathBitsSelectTheLid) {
   EXPECT_EQ(counters().drop_lid, 1U);
 }
 
-TEST_F(HcaReceiveTest, OnlyTheConnectedPortSendsAndReceives) {
-  auto second = make_port(6);
-  second.number = 2;
-  b.hca.set_port(second);
-  ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  send_text("hello");
-  EXPECT_TRUE(b.poll().empty()) << "the queue pair uses port 1";
-  EXPECT_EQ(counters().drop_port, 1U);
-
-  ASSERT_TRUE(b.hca.modify(to, attributes(IBV_QPS_RESET), IBV_QP_STATE));
-  auto attr = attributes(IBV_QPS_INIT);
-  attr.port_num = 2;
-  ASSERT_TRUE(b.hca.modify(to, attr, kToInit));
-  EXPECT_EQ(to.attributes().port_num, 2);
-  b.modify(to, IBV_QPS_RTR);
-  ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  send_text("hello");
-  EXPECT_EQ(b.poll().size(), 1U);
-}
-
 TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsUnchanged) {
   std::fill_n(b.memory.begin(), kGrh, 0xee);
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
@@ -107,12 +87,12 @@ TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsUnchanged) {
 
 TEST_F(HcaReceiveTest, GrhIsCopiedToTheBuffer) {
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  send_text("grh", kQKey, b.hca.port().gid());
+  send_text("grh", kQKey, b.hca.ports()[1].gid());
   EXPECT_EQ(b.poll().at(0).wc_flags, unsigned{IBV_WC_GRH});
   const auto grh = ipoib::wire::Grh::parse(ConstBytes(b.memory).first(kGrh));
   ASSERT_TRUE(grh);
-  EXPECT_EQ(grh->sgid, a.hca.port().gid());
-  EXPECT_EQ(grh->dgid, b.hca.port().gid());
+  EXPECT_EQ(grh->sgid, a.hca.ports()[1].gid());
+  EXPECT_EQ(grh->dgid, b.hca.ports()[1].gid());
   EXPECT_EQ(text_at(kGrh, 3), "grh");
 }
 
@@ -124,7 +104,7 @@ TEST_F(HcaReceiveTest, ScattersAcrossElements) {
   wr.num_sge = 4;
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(to, &wr, &bad), 0);
-  send_text("elements", kQKey, b.hca.port().gid());
+  send_text("elements", kQKey, b.hca.ports()[1].gid());
   EXPECT_EQ(b.poll().at(0).status, IBV_WC_SUCCESS);
   // 10 bytes of the GRH; the other 30 and "ele"; the rest.
   EXPECT_EQ(b.memory[1000] >> 4, 6);
@@ -216,20 +196,20 @@ TEST_F(HcaReceiveTest, PacketsForOthersAreDropped) {
 }
 
 TEST_F(HcaReceiveTest, PortMayRequireAGrh) {
-  auto port = b.hca.port();
+  auto port = b.hca.ports()[1];
   port.grh_required = true;
   b.hca.set_port(port);
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   send_text("x");
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(counters().drop_gid, 1U);
-  send_text("x", kQKey, b.hca.port().gid());
+  send_text("x", kQKey, b.hca.ports()[1].gid());
   EXPECT_EQ(b.poll().size(), 1U);
 }
 
 TEST_F(HcaReceiveTest, InactivePortReceivesNothing) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
-  auto port = b.hca.port();
+  auto port = b.hca.ports()[1];
   port.state = PortState::init;
   b.hca.set_port(port);
   send_text("x");
@@ -239,7 +219,7 @@ TEST_F(HcaReceiveTest, InactivePortReceivesNothing) {
 
 TEST_F(HcaReceiveTest, DropsPacketLongerThanThePortMtu) {
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  auto port = b.hca.port();
+  auto port = b.hca.ports()[1];
   port.mtu = 1;
   b.hca.set_port(port);
   send_text(std::string(257, 'x'));

@@ -42,12 +42,12 @@ TEST_F(HcaSendTest, PacketHasTheValuesOfTheWorkRequest) {
 TEST_F(HcaSendTest, GlobalRouteBecomesAGrh) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 8);
-  const auto dgid = b.hca.port().gid();
+  const auto dgid = b.hca.ports()[1].gid();
   auto wr = a.send_request(a.handle(6, dgid), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   const auto packet = UdPacket::parse(sink.packets.at(0));
   ASSERT_TRUE(packet && packet->grh);
-  EXPECT_EQ(packet->grh->sgid, a.hca.port().gid());
+  EXPECT_EQ(packet->grh->sgid, a.hca.ports()[1].gid());
   EXPECT_EQ(packet->grh->dgid, dgid);
   EXPECT_EQ(packet->grh->hop_limit, 7);
   EXPECT_EQ(packet->grh->flow_label, 0x12345U);
@@ -149,7 +149,7 @@ TEST_F(HcaSendTest, EmptyPKeyTableEntrySendsNothing) {
 
 TEST_F(HcaSendTest, InactivePortSendsNothing) {
   auto& qp = a.make_qp();
-  auto port = a.hca.port();
+  auto port = a.hca.ports()[1];
   port.state = PortState::down;
   a.hca.set_port(port);
   auto sge = a.element(0, 4);

@@ -1,0 +1,42 @@
+// The ports of an HCA by number, also those that have no cable.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <span>
+
+#include "softib/core/fabric_types.hpp"
+
+namespace softib {
+
+class HcaPorts {
+ public:
+  /// Of an HCA that has this port. The others have no cable until set().
+  explicit HcaPorts(const PortAttributes& port);
+
+  [[nodiscard]] std::uint8_t count() const { return count_; }
+  [[nodiscard]] bool has(unsigned number) const { return number >= 1 && number <= count_; }
+  /// Requires has(`number`).
+  [[nodiscard]] const PortAttributes& operator[](unsigned number) const {
+    assert(has(number));
+    return ports_[number - 1];
+  }
+  /// Replaces the port of this number. Requires has(`port.number`).
+  void set(const PortAttributes& port) {
+    assert(has(port.number));
+    ports_[port.number - 1U] = port;
+  }
+  [[nodiscard]] std::span<const PortAttributes> all() const {
+    return std::span(ports_).first(count_);
+  }
+  /// The port that programs get which name none: the first one that is active, or else that is not
+  /// down, or else that has a cable.
+  [[nodiscard]] const PortAttributes& preferred() const;
+
+ private:
+  std::uint8_t count_;
+  std::array<PortAttributes, kMaxHcaPorts> ports_;
+};
+
+}  // namespace softib
