@@ -77,6 +77,10 @@ class Endpoint final : public PacketSink,
   /// process after a change. Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
   void count(fabric::PortCounter counter, std::uint64_t by = 1) override;
+  /// Adds to a counter of a port.
+  void count_at(std::uint8_t port, fabric::PortCounter counter, std::uint64_t by) {
+    count(node_of(port), counter, by);
+  }
   [[nodiscard]] fabric::PortCounterValues counters() const;
 
   // --- An Ethernet port -------------------------------------------------------------------------

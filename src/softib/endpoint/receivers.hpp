@@ -20,8 +20,8 @@ namespace softib::endpoint {
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
-  /// Packets for queue pairs of this process, in order of arrival. Their bytes are valid only
-  /// during the call, and their sender may change them meanwhile.
+  /// Packets for queue pairs of this process that have arrived at one port, in order of arrival.
+  /// Their bytes are valid only during the call, and their sender may change them meanwhile.
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The current attributes of a port that has a cable: once after set_receiver(), and after each
   /// change.

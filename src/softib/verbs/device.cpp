@@ -241,7 +241,7 @@ void Device::deadline(ipoib::TimePoint now) {
     hca.connections().expire(now);
     hca.connections().resume();
     serve_connections(now);
-    report_drops();
+    report_drops(1);
   });
 }
 
@@ -351,9 +351,12 @@ void Device::remove(Context& context) {
   std::erase(contexts_, &context);
 }
 
+/// The packets of a batch have arrived at one port.
 void Device::receive(std::span<const ArrivedPacket> batch) {
   while (!batch.empty()) {
     change([&](hca::Hca& hca) {
+      const std::uint8_t port = batch.front().port;
+      if (port > 1) report_drops(1);  // what was dropped before
       for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
         const auto& packet = batch.front();
         batch = batch.subspan(1);
@@ -363,7 +366,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
         packets += packet.gso.packets;
       }
       hca.connections().resume();
-      report_drops();
+      report_drops(port);
     });
   }
 }
@@ -371,7 +374,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
 void Device::port_changed(const PortAttributes& now) {
   change([&](hca::Hca& hca) {
     hca.set_port(now);
-    report_drops();
+    report_drops(now.number);
   });
 }
 
@@ -409,11 +412,11 @@ void Device::dispatch(const hca::AsyncEvent& event) {
   }
 }
 
-void Device::report_drops() {
+void Device::report_drops(std::uint8_t port) {
   const auto& now = hca_.counters();
   for (const auto& drop : kDrops) {
     const auto by = now.*drop.counter - reported_.*drop.counter;
-    if (by != 0) endpoint_.count(drop.reported_as, by);
+    if (by != 0) endpoint_.count_at(port, drop.reported_as, by);
   }
   reported_ = now;
 }

@@ -157,7 +157,7 @@ class Device final : public endpoint::PacketReceiver {
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
-  void report_drops();
+  void report_drops(std::uint8_t port);
   void send_responses(hca::QueuePair& qp);
   [[nodiscard]] ipoib::Result<void> follow_groups();
   ipoib::Result<void> destroy(hca::Hca& hca, hca::QueuePair& qp);
