@@ -327,7 +327,7 @@ class Mesh {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   Mesh mesh(static_cast<unsigned>(std::atoi(argv[1])), static_cast<unsigned>(std::atoi(argv[2])),
             static_cast<std::uint8_t>(argc > 3 ? std::atoi(argv[3]) : 1));
   mesh.introduce();

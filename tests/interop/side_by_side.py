@@ -38,11 +38,13 @@ Switch 20 "leaf-1"
 [3] "host-1"[1]
 [4] "host-4"[1]
 [17] "host-2"[2]
+[18] "host-5"[1]
 
 switchguid=0x2c90200400100
 Switch 4 "leaf-2"
 [1] "core-1"[3] s=3
 [2] "host-3"[1] s=7 w=3
+[3] "host-5"[2]
 
 caguid=0x2c90200001240
 Ca 1 "host-1" # "host-1 HCA-1"
@@ -60,8 +62,13 @@ caguid=0x2c90200001270
 Ca 1 "host-4"
 [1](2c90200001271) "leaf-1"[4]
 
+caguid=0x2c90200001280
+Ca 2 "host-5"
+[1](2c90200001281) "leaf-1"[18]
+[2](2c90200001282) "leaf-2"[3]
+
 """
-NODES = 7
+NODES = 8
 LID_CAPACITY = 0xc000  # of the tables of softib; ibsim's is an option
 OPENSM = """\
 force_log_flush TRUE

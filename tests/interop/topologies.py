@@ -298,17 +298,21 @@ TWO_PORTS = """
 Switch 8 "spine"
 [1] "left"[8]
 [2] "right"[8]
+[3] "left"[7]
+[4] "right"[7]
 
 Switch 8 "left"
 [1] "host-1"[1]
 [2] "host-2"[1]
 [3] "host-2"[2]
 [4] "host-4"[1]
+[7] "spine"[3]
 [8] "spine"[1]
 
 Switch 8 "right"
 [1] "host-1"[2]
 [2] "host-3"[2]
+[7] "spine"[4]
 [8] "spine"[2]
 
 Hca 2 "host-1"

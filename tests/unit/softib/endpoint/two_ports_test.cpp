@@ -20,8 +20,6 @@ using test::Mailbox;
 using test::TestSubnet;
 using test::TextPacket;
 
-constexpr Lid kGroup{0xc000};
-
 /// Stores the ports at which packets and MADs arrive.
 class Arrivals final : public PacketReceiver, public MadReceiver {
  public:
@@ -90,6 +88,7 @@ class TwoPortsTest : public testing::Test {
     return subnet_.fabric().counters(node)[static_cast<std::size_t>(counter)];
   }
 
+  static constexpr Lid kGroup{0xc000};
   TestSubnet subnet_{3};
   Arrivals arrivals_;
   Arrivals far_arrivals_;

@@ -29,7 +29,7 @@ subnet::Node make_node(const std::string& name, std::uint16_t lid) {
   node.port.mtu = 4;
   node.port.max_mtu = 5;
   node.port.grh_required = lid % 2 != 0;
-  node.port.number = 2;
+  node.port.number = node.port.hca_ports = 2;
   node.port.width = 8;
   node.port.speed = 32;
   node.port.reregister_count = 0xfedc;

@@ -22,12 +22,9 @@ using ipoib::wire::PortInfo;
 using ::testing::ElementsAre;
 namespace attribute = ipoib::wire::attribute;
 
-constexpr std::uint8_t kGet = 1;
-constexpr std::uint8_t kSet = 2;
-
 /// The tree, in which host-1 has a second port, at leaf-2, and host-2 a cable at its second port
 /// only.
-SubnetConfig make_config(Management management = Management::own) {
+SubnetConfig two_port_config(Management management = Management::own) {
   SubnetConfig config;
   config.management = management;
   auto tree = test::two_level_tree();
@@ -46,14 +43,14 @@ SubnetConfig make_config(Management management = Management::own) {
 class TwoPortHcas : public ::testing::Test {
  protected:
   explicit TwoPortHcas(Management management = Management::own)
-      : subnet(make_config(management), {[](NodeIndex node) {
-                                           PerformanceCounters counters;
-                                           counters.transmit_packets = 1000U + node;
-                                           return counters;
-                                         },
-                                         {},
-                                         {},
-                                         {}}) {}
+      : subnet(two_port_config(management), {[](NodeIndex node) {
+                                               PerformanceCounters counters;
+                                               counters.transmit_packets = 1000U + node;
+                                               return counters;
+                                             },
+                                             {},
+                                             {},
+                                             {}}) {}
   [[nodiscard]] const PortAttributes& port(NodeIndex node) const { return subnet.node(node)->port; }
 
   Subnet subnet;
@@ -165,7 +162,7 @@ TEST_F(TwoPortHcas, AnMtuIsOfOnePort) {
 
 TEST_F(TwoPortHcas, ARestartedProcessAdoptsBothPorts) {
   ASSERT_TRUE(subnet.set_lid(other, Lid(77)));
-  Subnet later(make_config());
+  Subnet later(two_port_config());
   later.adopt(snapshot_of(subnet), kStart);
   EXPECT_THAT(later.ports_of_hca(one), ElementsAre(one, other));
   EXPECT_EQ(later.find("host-1"), one);
@@ -221,10 +218,14 @@ class TwoPortHcasAndSm : public TwoPortHcas {
     return ConstBytes(packet.mad).subspan(kSmpDataOffset, kSmpDataSize);
   }
   NodeInfo node_info(const Path& path) {
-    return NodeInfo::parse(data(send(sm, path, kGet, attribute::kNodeInfo).value())).value();
+    return NodeInfo::parse(
+               data(send(sm, path, ipoib::wire::method::kGet, attribute::kNodeInfo).value()))
+        .value();
   }
   PortInfo port_info(const Path& path, std::uint32_t number) {
-    return PortInfo::parse(data(send(sm, path, kGet, attribute::kPortInfo, number).value()))
+    return PortInfo::parse(
+               data(
+                   send(sm, path, ipoib::wire::method::kGet, attribute::kPortInfo, number).value()))
         .value();
   }
   unsigned set(const Path& path, std::uint32_t number, Lid lid) {
@@ -234,7 +235,7 @@ class TwoPortHcasAndSm : public TwoPortHcas {
     info.neighbor_mtu = 4;
     SmpData value{};
     info.emit(value);
-    return status(send(sm, path, kSet, attribute::kPortInfo, number, value));
+    return status(send(sm, path, ipoib::wire::method::kSet, attribute::kPortInfo, number, value));
   }
 
   const NodeIndex sm = subnet.find("host-3").value();
@@ -254,10 +255,10 @@ TEST_F(TwoPortHcasAndSm, ADirectedRouteLeadsToAPort) {
 }
 
 TEST_F(TwoPortHcasAndSm, ADirectedRouteLeavesByThePortOfItsSender) {
-  EXPECT_EQ(status(send(one, {1}, kGet, attribute::kNodeInfo)), 0U);
-  EXPECT_EQ(status(send(other, {2}, kGet, attribute::kNodeInfo)), 0U);
-  EXPECT_FALSE(send(one, {2}, kGet, attribute::kNodeInfo));
-  EXPECT_FALSE(send(other, {1}, kGet, attribute::kNodeInfo));
+  EXPECT_EQ(status(send(one, {1}, ipoib::wire::method::kGet, attribute::kNodeInfo)), 0U);
+  EXPECT_EQ(status(send(other, {2}, ipoib::wire::method::kGet, attribute::kNodeInfo)), 0U);
+  EXPECT_FALSE(send(one, {2}, ipoib::wire::method::kGet, attribute::kNodeInfo));
+  EXPECT_FALSE(send(other, {1}, ipoib::wire::method::kGet, attribute::kNodeInfo));
 }
 
 TEST_F(TwoPortHcasAndSm, EachPortHasItsPortInfo) {
@@ -267,7 +268,7 @@ TEST_F(TwoPortHcasAndSm, EachPortHasItsPortInfo) {
   EXPECT_EQ(port(one).lid, Lid(8));
   EXPECT_EQ(port_info(kFirst, 0).lid, Lid(8));
   EXPECT_EQ(port_info(kFirst, 2).lid, Lid(7));
-  EXPECT_NE(status(send(sm, kFirst, kGet, attribute::kPortInfo, 3)), 0U);
+  EXPECT_NE(status(send(sm, kFirst, ipoib::wire::method::kGet, attribute::kPortInfo, 3)), 0U);
 }
 
 TEST_F(TwoPortHcasAndSm, APortWithoutACableIsDownAndCannotBeSet) {
@@ -283,7 +284,7 @@ TEST_F(TwoPortHcas, TheCountersAreThoseOfThePortThatIsNamed) {
     MadHeader header;
     header.management_class = ipoib::wire::mgmt_class::kPerf;
     header.class_version = 1;
-    header.method = kGet;
+    header.method = ipoib::wire::method::kGet;
     header.attribute_id = attribute::kPortCounters;
     MadPacket packet;
     packet.slid = port(subnet.find("host-3").value()).lid;
