@@ -153,7 +153,9 @@ class Effects:
                 self.softib("set", "partition", f"{pkey:#x}", hca, membership)
             return
         nodes = json.loads(self.softib("show", "--json").stdout)["nodes"]
-        guids = {node["name"]: node["port_guid"] for node in nodes}
+        guids = {}
+        for node in nodes:
+            guids.setdefault(node["name"], []).append(node["port_guid"])
         text = opensm_partitions(step.subnet, dict(step.memberships), guids)
         (self.folder / "partitions.conf").write_text(text, encoding="ascii")
         if self.opensm is not None:
@@ -356,13 +358,13 @@ RATE_CODES = {2.5: 2, 5: 5, 10: 3, 14: 11, 20: 6, 25: 15, 28: 19, 30: 4, 40: 7, 
 
 
 def opensm_partitions(subnet, memberships, guids):
-    """Returns OpenSM's file of partitions; `guids` are those of the ports, by HCA."""
+    """Returns OpenSM's file of partitions; `guids` are lists of those of the ports, by HCA."""
     lines = []
     for partition in subnet.partitions:
         flags = ["ipoib", *([f"mtu={MTU_CODES[partition.mtu]}"] if partition.mtu else []),
                  *([f"rate={RATE_CODES[partition.rate]}"] if partition.rate else [])]
-        members = [f"{guids[hca]}={each}" for (pkey, hca), each in memberships.items() if pkey == partition.pkey
-                   and (pkey != DEFAULT_PKEY or each == "limited")]
+        members = [f"{guid}={each}" for (pkey, hca), each in memberships.items() if pkey == partition.pkey
+                   and (pkey != DEFAULT_PKEY or each == "limited") for guid in guids[hca]]
         everyone = ["ALL=full"] if partition.pkey == DEFAULT_PKEY else []
         name = "Default" if partition.pkey == DEFAULT_PKEY else partition.name
         lines.append(f"{name}={partition.pkey:#x},{','.join(flags)}:{','.join([*everyone, *members])};\n")

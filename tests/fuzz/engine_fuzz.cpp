@@ -56,11 +56,11 @@ class Engine {
   [[nodiscard]] std::size_t turns() const { return receiver_.turns; }
   /// Waits until the engine has read a message that is sent now.
   void wait() {
-    std::array<std::uint8_t, sizeof(std::uint64_t)> body;
+    std::array<std::uint8_t, 1 + sizeof(std::uint64_t)> body{1};  // for port 1
     // No sender of an input guesses it.
     const std::uint64_t number = receiver_.awaited + 0x9e3779b97f4a7c15U;
     receiver_.awaited = number;
-    std::memcpy(body.data(), &number, sizeof number);
+    std::memcpy(body.data() + 1, &number, sizeof number);
     require(softib::transport::send_message(own_.get(), MessageKind::mad, body) == 0);
     while (receiver_.reached != number) std::this_thread::yield();
   }

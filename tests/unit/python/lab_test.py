@@ -464,8 +464,9 @@ class Partitions(unittest.TestCase):
 
     def test_file_of_opensm(self):
         found = lab(FULL)
-        self.assertEqual(effects.opensm_partitions(found.subnet, found.memberships(), {"a": "0xa", "2": "0x2"}),
-                         "Default=0x7fff,ipoib:ALL=full;\nstorage=0x1,ipoib,mtu=5,rate=7:0xa=limited;\n")
+        self.assertEqual(effects.opensm_partitions(found.subnet, found.memberships(), {"a": ["0xa", "0xb"], "2": ["0x2"]}),
+                         "Default=0x7fff,ipoib:ALL=full;\n"
+                         "storage=0x1,ipoib,mtu=5,rate=7:0xa=limited,0xb=limited;\n")
 
 
 class Expectations(unittest.TestCase):

@@ -451,7 +451,7 @@ class SocketEngineTest : public RingWireTest {
   Counter counter_;
   SocketEngine engine_{listener_.get(), counter_};
   [[nodiscard]] static bool send(const GuardedFd& sender) {
-    const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
+    const std::vector<std::uint8_t> mad(1 + MadPacket::kMaxPacketSize, 1);  // for port 1
     return send_message(sender.get(), MessageKind::mad, mad) == 0;
   }
   static void expect_disconnected(const GuardedFd& sender) {
@@ -673,13 +673,25 @@ TEST_F(RingWireTest, ReceiversWithManyWaitersTakeFewDescriptors) {
   EXPECT_LE(open_descriptors(), before + kReceivers + max_shared_wakeup_fds());
 }
 
+TEST_F(SocketEngineTest, DisconnectsASenderOfAMadForNoPort) {
+  for (const int port : {-1, 0, 3}) {
+    const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
+    std::vector<std::uint8_t> body;
+    if (port >= 0) body.assign(1 + MadPacket::kMaxPacketSize, static_cast<std::uint8_t>(port));
+    ASSERT_EQ(send_message(sender.get(), MessageKind::mad, body), 0);
+    expect_disconnected(sender);
+  }
+  EXPECT_EQ(counter_.malformed_, 3U);
+  EXPECT_EQ(counter_.packets, 0U);
+}
+
 TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
   const GuardedFd listener = listen(0);
   const auto before = open_descriptors();
   Counter counter;
   SocketEngine engine(listener.get(), counter);
   const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
-  ASSERT_EQ(send_message(sender.get(), MessageKind::mad, std::array<std::uint8_t, 8>{}), 0);
+  ASSERT_EQ(send_message(sender.get(), MessageKind::mad, std::array<std::uint8_t, 8>{1}), 0);
   ASSERT_TRUE(eventually([&] { return counter.packets == 1; }));
   EXPECT_GT(open_descriptors(), before + 1);
   engine.stop();
@@ -775,7 +787,7 @@ TEST_F(RingWireTest, AcceptsABoundedNumberOfSendersPerTurn) {
   const GuardedFd listener = listen(0);
   AcceptCounter counter;
   SocketEngine engine(listener.get(), counter);
-  const std::array<std::uint8_t, 8> mad{};
+  const std::array<std::uint8_t, 8> mad{1};
   std::vector<GuardedFd> senders;
   for (std::size_t i = 0; i <= kSenders; ++i) {
     senders.push_back(connect_to(subnet_.folder(), 1, 0));
@@ -1020,7 +1032,7 @@ TEST_F(RingWireTest, ReadsABoundedNumberOfMessagesPerTurn) {
   TurnCounter counter;
   SocketEngine engine(listener.get(), counter);
   const GuardedFd sender = connect_to(subnet_.folder(), 1, 0);
-  const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
+  const std::vector<std::uint8_t> mad(1 + MadPacket::kMaxPacketSize, 1);
   std::size_t sent = 0;
   while (send_message(sender.get(), MessageKind::mad, mad) == 0) ++sent;
   EXPECT_GT(sent, kMessagesPerTurn);
