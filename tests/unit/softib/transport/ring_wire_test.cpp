@@ -406,7 +406,7 @@ TEST_F(PeerConnectionTest, KeepsOneDescriptorOfItsOwnAndAShareOfTheOthers) {
   const OutgoingPacket* const alone = &outgoing;
   const auto put_for = [&](std::uint32_t number) {
     wakeup_table_.set_waiter(QpnLayout::index(kTo), number);
-    ASSERT_EQ(limited->put({&alone, 1}), 1U);
+    ASSERT_EQ(limited->put({&alone, 1}, 1), 1U);
   };
   constexpr std::uint32_t kWaiters = 8;
   for (std::uint32_t i = 0; i < kWaiters; ++i) {
