@@ -349,7 +349,7 @@ constexpr std::array kChanges{
     Change{
         "cable", "END [END] up|down|flap|stall|SETTING...",
         "let a cable fail or come up again, or change\nit. END: an HCA, or a switch, with [PORT]\n"
-        "if there are several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
+        "if it has several cables (to the other END).\nSETTING: width 1x|2x|4x|8x|12x,\n"
         "speed SDR|DDR|QDR, loss with a percentage,\ndelay with milliseconds, overruns with a\n"
         "number of periods",
         read_cable},

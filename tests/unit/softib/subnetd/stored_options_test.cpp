@@ -93,9 +93,11 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
            {"\"others\":\"limited\"", "\"others\":1"},
            {"\"rate\":7", "\"rate\":1"},
            {"\"broadcast_group\":true", "\"broadcast_group\":1"},
-           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"e\",\"mtu\":1025"},
-           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"f\",\"mtu\":1024"},
-           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"-\",\"mtu\":1024"},
+           {"\"hca\":\"e\",\"port\":1,\"mtu\":1024", "\"hca\":\"e\",\"port\":1,\"mtu\":1025"},
+           {"\"hca\":\"e\",\"port\":1,\"mtu\":1024", "\"hca\":\"f\",\"port\":1,\"mtu\":1024"},
+           {"\"hca\":\"e\",\"port\":1,\"mtu\":1024", "\"hca\":\"-\",\"port\":1,\"mtu\":1024"},
+           {"\"hca\":\"e\",\"port\":1,\"mtu\":1024", "\"hca\":\"e\",\"port\":0,\"mtu\":1024"},
+           {"\"hca\":\"e\",\"port\":1,\"mtu\":1024", "\"hca\":\"e\",\"port\":3,\"mtu\":1024"},
            {"\"port_mtus\":", "\"mtus\":"},
        }) {
     const auto parsed = parse_options(changed(from, to));

@@ -29,7 +29,7 @@ class FakeEndpoint final : public endpoint::MadEndpoint {
     PortAttributes port;
     port.lid = kHostLid;
     port.pkeys[0] = ipoib::kDefaultPKey;
-    return port;
+    return HcaPorts(port);
   }
   [[nodiscard]] endpoint::RemoteProcess self() const override { return {1, 0, 1}; }
   void set_mad_deadline(endpoint::MadReceiver&, ipoib::TimePoint) override {}
