@@ -274,11 +274,11 @@ class PortsUnderOpenSm(UnderOpenSm):
                               address="10.44.0.1/24")
         self.right.start(address="10.44.0.2/24")
         self.assert_connected()
-        for name in ("left", "right"):
+        for name in ("left[2]", "right"):
             node = self.subnet.nodes()[name]
             self.assertEqual((node["lmc"], node["lid"] % 4), (2, 0), node)
         output = self.subnet.run("right", "smpquery", "nodedesc",
-                                 str(self.subnet.nodes()["left"]["lid"] + 3)).stdout
+                                 str(self.subnet.nodes()["left[2]"]["lid"] + 3)).stdout
         self.assertRegex(output, r"Node Description:\.+left\n")
         for host in (self.left, self.right):
             self.assertEqual(host.counters().get("path_lid_mismatches", 0), 0)
