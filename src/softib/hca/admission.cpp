@@ -40,7 +40,8 @@ bool Admission::reaches(const QueuePair& qp, const Arrival& arrival) const {
 }
 
 bool Admission::shares_partition(const QueuePair& qp, const ipoib::wire::DataPacket& packet) const {
-  return ports_[qp.port()].pkeys[qp.pkey_index()].admits(packet.bth.pkey);
+  const auto port = qp.port();
+  return ports_.has(port) && ports_[port].pkeys[qp.pkey_index()].admits(packet.bth.pkey);
 }
 
 bool Admission::leaves(const QueuePair& qp, std::size_t packets) const {

@@ -33,7 +33,7 @@ class Admission {
   [[nodiscard]] bool is_for_port(const Arrival& arrival) const;
   /// Whether the queue pair receives, uses this port, and is in the partition of the packet.
   [[nodiscard]] bool reaches(const QueuePair& qp, const Arrival& arrival) const;
-  /// Whether the P_Key of the queue pair admits that of the packet. Counts nothing.
+  /// Whether the queue pair has a port, and its P_Key admits that of the packet. Counts nothing.
   [[nodiscard]] bool shares_partition(const QueuePair& qp,
                                       const ipoib::wire::DataPacket& packet) const;
   /// Whether the queue pair can send packets: its port is active, and it has a valid P_Key.

@@ -376,7 +376,7 @@ void SubnetProcess::end_connections(const endpoint::RemoteProcess& process) {
   if (!table) return;
   for (const auto& packet : rdma_cm::farewells(table->entries)) {
     std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
-    endpoint_->send_mad(packet.emit(bytes));
+    endpoint_->send_mad(packet.port, packet.emit(bytes));
   }
 }
 

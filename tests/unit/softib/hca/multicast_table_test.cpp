@@ -62,6 +62,14 @@ TEST_F(HcaMulticastTest, OwnPacketsOfALimitedMemberAreNoViolation) {
   EXPECT_EQ(b.hca.counters().drop_pkey, 1U) << "of another port";
 }
 
+TEST_F(HcaMulticastTest, AQueuePairWithoutAPortGetsNothingOfItsOwnPort) {
+  auto& sender = a.make_qp();
+  auto& reset = a.make_qp(IBV_QPS_RESET, a.config());
+  ASSERT_TRUE(a.hca.attach(reset, kGroup, kGroupLid));
+  send_multicast(sender);
+  EXPECT_TRUE(a.poll().empty());
+}
+
 TEST_F(HcaMulticastTest, BlockSelfMulticastReceivesFromTheSameQueuePairNumberElsewhere) {
   Host twin(9, QpnLayout::epoch(a.make_qp().number()));
   auto config = twin.config();
