@@ -235,6 +235,17 @@ TEST_F(SharedReceiveTest, TheReceiveOfAnUnfinishedMessageIsFlushed) {
   EXPECT_THAT(b.async_events(), ElementsAre(IBV_EVENT_QP_LAST_WQE_REACHED));
 }
 
+TEST_F(SharedReceiveTest, AQueuePairStaysWithItsQueueAfterAReset) {
+  a.modify(*senders[0], IBV_QPS_RESET);
+  b.modify(*receivers[0], IBV_QPS_RESET);
+  a.connect(*senders[0], a.connected_attributes(receivers[0]->number(), 6));
+  b.connect(*receivers[0], b.connected_attributes(senders[0]->number(), 5));
+  ASSERT_EQ(post(100'000, 200, 1), 0);
+  ASSERT_EQ(send(0, 0, 100), 0);
+  network.run();
+  EXPECT_THAT(ids(b.poll()), ElementsAre(1));
+}
+
 TEST_F(SharedReceiveTest, AResetDiscardsTheReceiveOfAnUnfinishedMessage) {
   ASSERT_EQ(post(100'000, 40'000, 1), 0);
   network.room = 1;
