@@ -132,7 +132,7 @@ class ManyWaiters {
       } else if (reader_.kind() == MessageKind::want_wakeup_fd) {
         ++wanted;
         (void)send_message(socket, MessageKind::wakeup_fd, reader_.body(),
-                           socket_.make_sender().get());
+                           socket_.make_sender()->get());
       }
     }
     if (!sender.ring) return true;

@@ -263,7 +263,7 @@ class PeerConnectionTest : public testing::Test {
 TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
   send_wakeup_table();
   take_request_for(kWakeupFd);
-  send_wakeup_fd(woken_.make_sender().get());
+  send_wakeup_fd(woken_.make_sender()->get());
   for (int i = 0; i < 3; ++i) {
     wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
     put();
@@ -277,11 +277,11 @@ TEST_F(PeerConnectionTest, WakesAWaiterOncePerSleep) {
 /// As if another sender, or the receiver itself, wants the sender to wait, or to believe that it
 /// has woken the receiver.
 TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
-  const auto full = woken_.make_sender();
+  const ipoib::FileDescriptor full = woken_.make_sender().value();
   ASSERT_EQ(::fcntl(full.get(), F_SETFL, 0), 0);
   while (wake(full.get())) {
   }
-  const auto own = woken_.make_sender();
+  const ipoib::FileDescriptor own = woken_.make_sender().value();
   send_wakeup_table();
   take_request_for(kWakeupFd);
   send_wakeup_fd(own.get());
@@ -301,7 +301,7 @@ TEST_F(PeerConnectionTest, NeitherBlocksNorTrustsWakeupsOfOthers) {
 }
 
 TEST_F(PeerConnectionTest, UsesTheEngineIfItsWakeupSocketWasShutDown) {
-  const auto own = woken_.make_sender();
+  const ipoib::FileDescriptor own = woken_.make_sender().value();
   send_wakeup_table();
   take_request_for(kWakeupFd);
   send_wakeup_fd(own.get());
@@ -323,7 +323,7 @@ TEST_F(PeerConnectionTest, AcceptsOnlyDescriptorsThatCannotBlock) {
   for (const auto* each : {&event, &tcp, &udp, &stream})
     EXPECT_FALSE(is_wakeup_sender(each->get()));
   EXPECT_FALSE(is_wakeup_sender(-1));
-  EXPECT_TRUE(is_wakeup_sender(woken_.make_sender().get()));
+  EXPECT_TRUE(is_wakeup_sender(woken_.make_sender()->get()));
   send_wakeup_table();
   take_request_for(kWakeupFd);
   const auto before = open_descriptors();
@@ -340,7 +340,7 @@ TEST(WakeupSocketTest, WakesByItselfAndByOthers) {
   EXPECT_EQ(socket.next(), Wakeup::none);
   EXPECT_EQ(socket.take(false), Wakeup::none);
   EXPECT_EQ(errno, EAGAIN);
-  const auto sender = socket.make_sender();
+  const ipoib::FileDescriptor sender = socket.make_sender().value();
   ASSERT_TRUE(sender);
   socket.wake();
   EXPECT_EQ(socket.next(), Wakeup::own);
@@ -381,7 +381,7 @@ TEST_P(FaultyReceiverTest, EndsTheConnectionByAnUnexpectedMessage) {
 
 TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
   const auto before = open_descriptors();
-  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) send_wakeup_fd(woken_.make_sender().get());
+  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) send_wakeup_fd(woken_.make_sender()->get());
   send_wakeup_table();
   put();
   EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup table has not been read";
@@ -413,7 +413,7 @@ TEST_F(PeerConnectionTest, KeepsOneDescriptorOfItsOwnAndAShareOfTheOthers) {
     put_for(kWakeupFd + i);
     while (next().kind() != MessageKind::want_wakeup_fd) {
     }
-    send_wakeup_fd(woken_.make_sender().get(), kWakeupFd + i);
+    send_wakeup_fd(woken_.make_sender()->get(), kWakeupFd + i);
     put_for(kWakeupFd + i);
     EXPECT_EQ(woken_.take(false), WakeupSocket::Wakeup::other) << i;
   }
@@ -664,7 +664,7 @@ TEST_F(RingWireTest, ReceiversWithManyWaitersTakeFewDescriptors) {
       while (reader.next(connections[slot].get()) == MessageReader::Got::message) {
         if (reader.kind() != MessageKind::want_wakeup_fd) continue;
         ASSERT_EQ(send_message(connections[slot].get(), MessageKind::wakeup_fd, reader.body(),
-                               woken.make_sender().get()),
+                               woken.make_sender()->get()),
                   0);
       }
     }
