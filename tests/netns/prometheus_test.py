@@ -114,8 +114,8 @@ class Text(Metrics):
         self.start_left()
         subnet = 'subnet="default"'
         self.assertEqual(value(rf"softib_up{{{subnet}}}"), 1)
-        self.assertEqual(value(rf'softib_port_state{{{subnet},hca="left",state="active"}}'), 1)
-        self.assertGreater(value(rf'softib_port_sent_packets_total{{{subnet},hca="left"}}'), 0)
+        self.assertEqual(value(rf'softib_port_state{{{subnet},hca="left",port="1",state="active"}}'), 1)
+        self.assertGreater(value(rf'softib_port_sent_packets_total{{{subnet},hca="left",port="1"}}'), 0)
         self.assertGreater(value(rf"softib_sa_answered_total{{{subnet}}}"), 0)
 
 
