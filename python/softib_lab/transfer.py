@@ -27,15 +27,21 @@ def serve(address, seconds):
         print(count, digest.hexdigest())
 
 
+LEAST_PATIENCE = 0.1  # seconds for the last attempt
+
+
 def connected(address, port, seconds):
     """Returns a connection; tries again until there is one."""
-    end = time.monotonic() + seconds
+    end, error = time.monotonic() + seconds, None
     while True:
+        left = max(LEAST_PATIENCE, end - time.monotonic())
         try:
-            return socket.create_connection((address, port), timeout=max(0.1, end - time.monotonic()))
-        except OSError:
+            return socket.create_connection((address, port), timeout=left)
+        except OSError as failure:
+            # An attempt that was cut short says less than one before it.
+            error = error if error and left == LEAST_PATIENCE else failure
             if time.monotonic() > end:
-                raise
+                raise error from None
             time.sleep(0.1)
 
 

@@ -214,13 +214,13 @@ class Capture(hosts.Pair):
             self.assertEqual(hosts.received(ping), 500)
             rounds += 1
         self.assertGreater(self.left.counters()["captured_packets_lost"], 0)
-        # The rest is read until a packet comes that tells how many are missing.
+        # The rest is read until a packet comes that was sent after that: with it comes how many are missing.
+        mark, data = bytes.fromhex("c0ffee") * 8, b""
         with os.fdopen(reading, "rb", buffering=0) as pipe:
-            while capture.poll() is None:
-                self.left.ping("10.44.0.2", "-c", "1")
-                data = pipe.read(1 << 20)
-                if data and len(data) < 1 << 15:
-                    capture.send_signal(signal.SIGINT)
+            while mark not in data:
+                self.left.ping("10.44.0.2", "-c", "1", "-s", "200", "-p", "c0ffee")
+                data = data[-len(mark):] + pipe.read(1 << 20)
+            capture.send_signal(signal.SIGINT)
             pipe.readall()
         said = capture.communicate()[1]
         self.assertRegex(said, r"^\d+ packets, [1-9]\d* left out\n$")
