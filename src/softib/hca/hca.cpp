@@ -282,7 +282,8 @@ void Hca::fail(QueuePair& qp) {
 }
 
 void Hca::fail() {
-  for (PortAttributes port : HcaPorts(ports_).all()) {
+  const HcaPorts before = ports_;
+  for (PortAttributes port : before.all()) {
     port.state = PortState::down;
     port.failed = true;
     ports_.set(port);
