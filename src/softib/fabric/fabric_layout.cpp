@@ -153,7 +153,8 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   port.mtu = clamp_mtu(field<std::uint8_t>(words[12], 56) & 0xf);
   port.number = number_in(words[12]);
   const auto hca_ports = field<std::uint8_t>(words[12], kHcaPortsShift) & kNumberMask;
-  port.hca_ports = static_cast<std::uint8_t>(std::clamp<int>(hca_ports, port.number, kMaxHcaPorts));
+  port.hca_ports =
+      static_cast<std::uint8_t>(std::clamp<unsigned>(hca_ports, port.number, kMaxHcaPorts));
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));
