@@ -185,12 +185,12 @@ std::vector<std::string> programs_on(const ibarp_info& info) {
     const auto pid = process.path().filename().string();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (pid == std::to_string(info.pid)) continue;
-    const auto open = fs::directory_iterator(process.path() / "fd", ignored);
-    if (ignored) continue;
-    const bool uses = std::any_of(fs::begin(open), fs::end(open), [&](const auto& each) {
-      std::error_code closed;
-      return files.contains(fs::read_symlink(each.path(), closed).string());
-    });
+    bool uses = false;
+    std::error_code gone;
+    for (fs::directory_iterator each(process.path() / "fd", gone), end;
+         !gone && !uses && each != end; each.increment(gone)) {
+      uses = files.contains(fs::read_symlink(each->path(), ignored).string());
+    }
     if (!uses) continue;
     std::string name;
     std::getline(std::ifstream(process.path() / "comm"), name);

@@ -206,7 +206,8 @@ class Verbs(Roce):
                                ("ib_send_lat", "-c", "UD"), ("ib_write_lat",), ("ib_send_bw", "-m", "1024", "-s", "65536"),
                                ("ib_send_bw", "-e", "-s", "8192")):
             with self.subTest(f"{name} {' '.join(options)}"):
-                count = ("-n", "5") if "-a" in options else ("-n", "200")
+                # Time-outs of a second: on a busy machine the peer may not run for as long as all retries take.
+                count = ("-u", "18", "-n", "5") if "-a" in options else ("-u", "18", "-n", "200")
                 self.assertIn("#bytes", self.pair(name, options=("-d", "softib0", "-x", "0", *count, *options)))
         self.assertEqual(self.left.counters()["drop_icrc"], 0)
 

@@ -24,9 +24,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// What can be read of a file: the process that a file of /proc is about may go meanwhile.
 std::string content_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::ifstream file(path);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
 }
 
 bool is_softib(const fs::path& process) { return content_of(process / "comm") == "softib\n"; }
@@ -65,9 +68,11 @@ std::string owner_of(const fabric::SubnetFolder& folder) {
 
 /// Adds the folders whose lock a process has open.
 void add_folders_of(const fs::path& process, std::set<std::string>& folders) {
+  std::error_code gone;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {
-    const fs::path file = fs::read_symlink(entry.path(), ignored);
+  for (fs::directory_iterator entry(process / "fd", gone), end; !gone && entry != end;
+       entry.increment(gone)) {
+    const fs::path file = fs::read_symlink(entry->path(), ignored);
     const auto folder = file.parent_path();
     // A process may have any name, and any file open.
     if (file.filename() == "lock" && is_valid_name(folder.filename().string()) &&
