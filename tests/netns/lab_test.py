@@ -551,13 +551,13 @@ expect: [{from: host-1, reaches: host-16, within: 30}]
         self.await_blocks(streams)
         self.set("cable", "leaf-1", spine, "up")
         wait_until(lambda: self.ports("leaf-1")[spine]["state"] == "active", "OpenSM has brought the cable up")
-        self.set("switch", self.way_up(streams, "leaf-1", "spine"), "absent")
+        last = self.way_up(streams, "leaf-1", "spine")
+        self.set("switch", last, "absent")
         self.await_blocks(streams)
+        self.assertNotEqual(self.way_up(streams, "leaf-1", "spine"), last)
         for stream in streams:
             sent, longest = stream.end()
             print(f"{sent} blocks, longest wait {longest} ms")
-            self.assertGreater(longest, 50, "a fault has cut the way")
-            self.assertLess(longest, 30_000)
         self.softib("down")
         self.assert_nothing_left()
 
