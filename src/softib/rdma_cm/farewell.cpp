@@ -9,12 +9,11 @@
 #include "softib/cm/connection.hpp"
 #include "softib/cm/output.hpp"
 #include "softib/core/ip_gid.hpp"
+#include "softib/rdma_cm/limits.hpp"
 
 namespace softib::rdma_cm {
 
 namespace {
-
-constexpr std::uint8_t kHopLimit = 64;
 
 std::optional<Gid> gid_at(const Address& address) {
   return std::visit(ipoib::Overloaded{
@@ -46,7 +45,7 @@ std::vector<MadPacket> farewells(std::span<const IdStatus::Words> ids) {
     if (!from || !to) continue;
     cm::Route route;
     route.grh.emplace();
-    route.grh->hop_limit = kHopLimit;
+    route.grh->hop_limit = kEthernetHopLimit;
     route.grh->sgid = *from;
     route.grh->dgid = *to;
     const wire::CmDreq dreq{id->local_id, id->remote_id, id->remote_qpn, {}};

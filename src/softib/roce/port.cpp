@@ -10,8 +10,9 @@ using transport::SendMode;
 
 void Port::set_sockets(BorrowedSockets borrowed) {
   std::vector<Gid> addresses;
-  addresses.reserve(borrowed.sockets.size());
-  for (const auto& each : borrowed.sockets) addresses.push_back(each.address);
+  for (const auto& each : borrowed.sockets) {
+    if (!each.is_for_responses) addresses.push_back(each.address);  // each has one of these, too
+  }
   for (const auto& each : sockets_) set_.remove(each);
   sockets_ = std::move(borrowed.sockets);
   for (const auto& each : sockets_) (void)set_.add(each);

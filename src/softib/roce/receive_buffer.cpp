@@ -19,11 +19,10 @@ std::span<iovec> ReceiveBuffer::places() {
 }
 
 void ReceiveBuffer::arrange(std::size_t bytes, std::size_t size) {
-  assert(bytes <= kMaxReceive);
+  assert(bytes <= kMaxReceive && size >= kLeastPayload);
   size_ = size;
   bytes_ = bytes;
-  count_ = size == 0 ? 1 : (bytes + size - 1) / size;
-  assert(count_ <= kMaxDatagrams);
+  count_ = (bytes + size - 1) / size;
   const bool is_in_place = count_ == 1 ? bytes <= guess_ : size == guess_;
   if (!is_in_place) {
     join(bytes);

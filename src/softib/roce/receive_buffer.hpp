@@ -26,7 +26,7 @@ class ReceiveBuffer {
   /// Where kMaxReceive bytes are to be written, in this order.
   [[nodiscard]] std::span<iovec> places();
   /// `bytes` have been written: datagrams of `size` bytes, of which the last may be shorter.
-  /// Requires bytes <= kMaxReceive and size >= kLeastPayload, or that it is one datagram.
+  /// Requires bytes <= kMaxReceive and size >= kLeastPayload.
   void arrange(std::size_t bytes, std::size_t size);
   /// Datagrams since the last arrange().
   [[nodiscard]] std::size_t count() const { return count_; }

@@ -1,6 +1,7 @@
 // Subnet management packets like those of smpquery and ibnetdiscover.
 #include <gtest/gtest.h>
 
+#include "directed_request.hpp"
 #include "sa_client.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/subnet/node_attributes.hpp"
@@ -25,10 +26,9 @@ constexpr std::uint16_t kMulticastForwardingTable = 0x001b;
 
 class Sma : public ::testing::Test {
  protected:
-  MadPacket smp(Lid to, std::uint16_t attribute, std::uint32_t modifier = 0,
-                std::uint8_t management_class = 0x01) {
+  MadPacket smp(Lid to, std::uint16_t attribute, std::uint32_t modifier = 0) {
     MadHeader header;
-    header.management_class = management_class;
+    header.management_class = 0x01;
     header.class_version = 1;
     header.method = 1;
     header.attribute_id = attribute;
@@ -42,10 +42,8 @@ class Sma : public ::testing::Test {
   }
   MadPacket directed(const std::vector<std::uint8_t>& path, std::uint16_t attribute,
                      std::uint32_t modifier = 0) {
-    MadPacket packet = smp(ipoib::kPermissiveLid, attribute, modifier, 0x81);
-    packet.mad[7] = static_cast<std::uint8_t>(path.size());
-    ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
-    std::copy(path.begin(), path.end(), packet.mad.begin() + 129);
+    MadPacket packet = directed_request(a.index(), path, 1, attribute, modifier);
+    packet.slid = a.port().lid;
     return packet;
   }
   std::optional<MadPacket> send_request(const MadPacket& packet) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "directed_request.hpp"
 #include "sa_client.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/subnet/node_attributes.hpp"
@@ -193,21 +194,7 @@ class TwoPortHcasAndSm : public TwoPortHcas {
   std::optional<MadPacket> send(NodeIndex from, const Path& path, std::uint8_t method,
                                 std::uint16_t attribute, std::uint32_t modifier = 0,
                                 const SmpData& data = {}) {
-    MadHeader header;
-    header.management_class = ipoib::wire::mgmt_class::kSubnDirected;
-    header.class_version = 1;
-    header.method = method;
-    header.class_specific = static_cast<std::uint16_t>(path.size());
-    header.attribute_id = attribute;
-    header.attribute_modifier = modifier;
-    header.transaction_id = std::uint64_t{MadRoute{from, 1, 1, 1}.high_half()} << 32 | 77;
-    MadPacket packet;
-    packet.dlid = ipoib::kPermissiveLid;
-    header.emit(packet.mad);
-    ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
-    std::ranges::copy(path, packet.mad.begin() + 129);
-    std::ranges::copy(data, packet.mad.begin() + kSmpDataOffset);
-    subnet.receive(packet, kStart);
+    subnet.receive(directed_request(from, path, method, attribute, modifier, data), kStart);
     const auto packets = subnet.take_outgoing();
     return packets.empty() ? std::nullopt : std::optional(packets[0]);
   }
