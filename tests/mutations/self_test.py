@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from unittest import mock
 
@@ -219,9 +218,7 @@ class Running(unittest.TestCase):
         for command, result in (("true", "passed"), ("false", "failed"), ("exit 77", "skipped")):
             self.assertEqual(runs.run_command(["sh", "-c", command], os.environ).result, result)
         self.assertEqual(runs.run_command(["sleep", "60"], os.environ, limit=0.1).result, "timed out")
-        begin = time.monotonic()
         self.assertEqual(runs.run_command(["sh", "-c", "while :; do :; done"], os.environ, limit=1).result, "timed out")
-        self.assertLess(time.monotonic() - begin, 30)
 
     def test_the_first_that_fails_has_caught_the_fault(self):
         fails = f'[ "${runs.VARIABLE}" != 3 ]'
