@@ -574,7 +574,12 @@ class Examples(Lab):
                 self.skipTest(f"{tool} is not installed")
         self.file = ROOT / "examples" / f"{name}.yaml"
         self.softib("up")
-        self.softib("check")
+        try:
+            self.softib("check")
+        except AssertionError:
+            print(self.softib("show"), *(f"{log.name}:\n{log.read_text(errors='replace')}"
+                                         for log in sorted(self.subnets.rglob("*.log"))))
+            raise
         self.softib("down")
         self.assert_nothing_left()
 
