@@ -78,14 +78,14 @@ class RdmaAddresses(Rping):
     def test_datagrams_of_rsockets(self):
         """The client asks the server for its queue pair by UDP, over the interfaces themselves. After a second without
         an answer it asks again, and mistakes the second answer for that to its next message, so the hosts know each other
-        before."""
+        before. It waits for each echo: those by UDP may be overtaken by those of the queue pair."""
         self.assert_connected()
-        options = ("-C", "50", "-S", "1000")
+        options = ("-C", "50", "-S", "1000", "-T", "e")
         server = self.start_program(self.right, "udpong", "-b", "10.44.0.2", *options)
         wait_until(lambda: ":7174 " in self.right.run("ss", "-Haun").stdout, "the server waits")
         client = self.start_program(self.left, "udpong", "-s", "10.44.0.2", *options)
         self.assertEqual(client.popen.wait(hosts.PATIENCE), 0, client.output())
-        self.assertRegex(client.output(), r"\ncustom +1000 +50 ")
+        self.assertRegex(client.output(), r"\ncustom +1000 +100 ")
         self.assertTrue(server.is_running())
 
     def test_ipv6(self):
