@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "daemon/interfaces/port_queue.hpp"
 #include "daemon/port/port_watcher.hpp"
 #include "daemon/port_control.hpp"
 

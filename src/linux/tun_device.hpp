@@ -8,6 +8,8 @@
 // up to 64 KiB with partial checksums (UDP from Linux 6.2 on), and accepts such packets.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <memory>
 #include <optional>
 #include <string>

@@ -75,10 +75,6 @@ std::uint64_t sm_key(const wire::SaQuery& query) {
   return std::holds_alternative<wire::MembersQuery>(query) ? wire::MembersQuery::kSmKey : 0;
 }
 
-template <class Query>
-constexpr bool kIsTable =
-    std::is_same_v<Query, wire::MembersQuery> || std::is_same_v<Query, wire::GroupsQuery>;
-
 template <class AnyQuery>
 std::optional<wire::SaResult> read(const AnyQuery& query, const wire::SaHeader& /*header*/,
                                    ConstBytes data) {

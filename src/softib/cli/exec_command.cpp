@@ -3,6 +3,7 @@
 // Three processes: this one, the subnet (`softib subnet --tied`), and the command. The subnet's
 // standard input is a pipe from this process, so it ends with this process however that ends. It is
 // in a process group of its own, so Ctrl-C does not end it before the command has ended.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

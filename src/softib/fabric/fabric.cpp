@@ -145,9 +145,9 @@ PublishedPort& Fabric::port_at(SwitchIndex at, SwitchPort port) const {
   return reinterpret_cast<PublishedPort*>(&switch_at(at) + 1)[port];
 }
 
-std::atomic<std::uint64_t>* Fabric::row_at(SwitchIndex at, std::size_t group) const {
+std::span<std::atomic<std::uint64_t>> Fabric::row_at(SwitchIndex at, std::size_t group) const {
   auto* const rows = reinterpret_cast<std::atomic<std::uint64_t>*>(&port_at(at, count_.ports) + 1);
-  return rows + group * row_words(count_);
+  return {rows + group * row_words(count_), row_words(count_)};
 }
 
 std::optional<SwitchPort> Fabric::exit(SwitchIndex at, Lid lid) const {
@@ -158,17 +158,6 @@ std::optional<SwitchPort> Fabric::exit(SwitchIndex at, Lid lid) const {
 
 subnet::Peer Fabric::peer(SwitchIndex at, SwitchPort port) const {
   return decode_peer(port_at(at, port).peer.load(std::memory_order_acquire), count_);
-}
-
-template <class Visit>
-void Fabric::for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const {
-  const auto* const row = row_at(at, group);
-  for (std::size_t word = 0; word < row_words(count_); ++word) {
-    for (auto bits = row[word].load(std::memory_order_acquire); bits != 0; bits &= bits - 1) {
-      const auto exit = word * 64 + static_cast<std::size_t>(__builtin_ctzll(bits)) + 1;
-      if (exit <= count_.ports) visit(static_cast<SwitchPort>(exit));
-    }
-  }
 }
 
 subnet::Route Fabric::route(SwitchIndex from, Lid dlid, bool subnet_management) const {

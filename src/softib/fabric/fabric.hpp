@@ -8,9 +8,11 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,7 +118,16 @@ class Fabric {
   [[nodiscard]] std::optional<SwitchPort> exit(SwitchIndex at, Lid lid) const;
   [[nodiscard]] subnet::Peer peer(SwitchIndex at, SwitchPort port) const;
   template <class Visit>
-  void for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const;
+  void for_each_exit(SwitchIndex at, std::size_t group, Visit&& visit) const {
+    std::size_t first = 1;
+    for (const auto& word : row_at(at, group)) {
+      for (auto bits = word.load(std::memory_order_acquire); bits != 0; bits &= bits - 1) {
+        const auto exit = first + static_cast<std::size_t>(std::countr_zero(bits));
+        if (exit <= count_.ports) visit(static_cast<SwitchPort>(exit));
+      }
+      first += 64;
+    }
+  }
 
   /// Bit i is set while a process has slot i, and after it was killed until the slot is reclaimed.
   [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
@@ -138,7 +149,8 @@ class Fabric {
  protected:
   [[nodiscard]] PublishedSwitch& switch_at(SwitchIndex at) const;
   [[nodiscard]] PublishedPort& port_at(SwitchIndex at, SwitchPort port) const;
-  [[nodiscard]] std::atomic<std::uint64_t>* row_at(SwitchIndex at, std::size_t group) const;
+  [[nodiscard]] std::span<std::atomic<std::uint64_t>> row_at(SwitchIndex at,
+                                                             std::size_t group) const;
 
   std::shared_ptr<FabricLayout> layout_;
   /// Read from the file when it was opened: what is there later is not trusted.

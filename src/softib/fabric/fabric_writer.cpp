@@ -106,8 +106,8 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
   for (std::size_t group = 0; group < kMaxGroups && changes.groups.any(); ++group) {
     if (!changes.groups[group / subnet::kBlockGroups]) continue;
     const PortSet& exits = from.groups.at(group);
-    auto* const row = row_at(changes.index, group);
-    for (std::size_t word = 0; word < row_words(count_); ++word) {
+    const auto row = row_at(changes.index, group);
+    for (std::size_t word = 0; word < row.size(); ++word) {
       std::uint64_t bits = 0;
       for (std::size_t bit = 0; bit < 64 && word * 64 + bit < exits.size(); ++bit) {
         bits |= std::uint64_t{exits[word * 64 + bit]} << bit;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "ipoib/time.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/rdma_cm/events.hpp"

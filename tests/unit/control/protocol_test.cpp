@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <limits>
 
 namespace ipoib::control {
 namespace {
 
+using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 

@@ -13,7 +13,6 @@ using ::testing::IsEmpty;
 constexpr MacAddress kStation{0x0200'0000'0011};
 constexpr MacAddress kSecond{0x0200'0000'0022};
 constexpr Ipv4Address kGroup{0xef010203};
-constexpr Ipv4Address kOther{0xef010204};
 
 class StationGroupsTest : public ::testing::Test {
  protected:

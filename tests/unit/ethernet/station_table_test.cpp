@@ -9,7 +9,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kStations = 4;
-const HwAddress kHost{.flags = 0, .qpn = Qpn(7), .gid = Gid(Gid::kLinkLocalPrefix, Guid(7))};
 
 MacAddress mac(std::uint32_t number) { return MacAddress(0x0200'0000'0000 + number); }
 Ipv4Address ip(std::uint32_t number) { return Ipv4Address(0x0a2c0000 + number); }

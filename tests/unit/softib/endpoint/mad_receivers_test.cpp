@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "wire/cm_messages.hpp"
+
 namespace softib::endpoint {
 namespace {
 

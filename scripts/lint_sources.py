@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on the sources of a build folder, and prints what it finds.
+"""Runs clang-tidy on the merged sources of a build folder, and clang on each source of src/ alone, and prints what
+they find. A source that does not include what it uses is compiled all the same when it is merged behind others.
 
-Usage: tidy.py FOLDER
+Usage: lint_sources.py FOLDER
 
-FOLDER has a compile_commands.json. A source is left out if clang-tidy found nothing in it before and
-nothing has changed since: neither its command nor its text, the files of the project that it includes,
-.clang-tidy, this script, or the packages of the system. FOLDER/tidy/ remembers that.
+FOLDER has a compile_commands.json. What a tool found nothing in before is left out if nothing has changed since:
+neither the command nor the text of the source, the files of the project that it includes, .clang-tidy, this script,
+or the packages of the system. FOLDER/clean/ remembers that.
 
-Exit status: 0 if clang-tidy found nothing, 1 otherwise.
+Exit status: 0 if nothing was found, 1 otherwise.
 """
 import collections
 import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
@@ -25,8 +27,10 @@ VERSION = 22 if shutil.which("clang-tidy-22") else 16
 TIDY, COMPILER = f"clang-tidy-{VERSION}", f"clang++-{VERSION}"
 # A merged source includes sources; compiler warnings are reported by the builds.
 OPTIONS = ("--quiet", "--checks=-bugprone-suspicious-include", "--extra-arg=-w")
+# Debian's standard library uses what newer compilers find deprecated.
+SYNTAX_OPTIONS = ("-fsyntax-only", "-Wno-deprecated-declarations")
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.M)
-MAX_REMEMBERED = 2000
+MAX_REMEMBERED = 4000
 # Fewer sources do not pay for it to precompile what they include.
 MIN_FOR_PRECOMPILED = 4
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -72,21 +76,13 @@ def circumstances():
     return hashlib.sha256(b"\0".join(texts)).digest()
 
 
-def key(entry, sources, common):
-    """Returns a name for the state of a source."""
-    digest = hashlib.sha256(common + entry["command"].encode())
-    for path, content in sorted(sources.closure(pathlib.Path(entry["file"]), folders_of(entry["command"])).items()):
-        digest.update(os.fsencode(path) + content)
-    return digest.hexdigest()
-
-
 class Precompiled:
     """The headers of the system that most sources include, precompiled once for each set of flags that sources are
-    compiled with. This takes a quarter of the time, and clang-tidy does not look at these headers anyway."""
+    compiled with. This takes a quarter of the time, and nobody looks for anything in these headers."""
 
     def __init__(self, folder, commands):
         """`commands`: those of the sources that will be read."""
-        self.folder = pathlib.Path(folder)
+        self.folder = folder
         sets = collections.Counter(map(self.flags_of, commands))
         self.files = {flags: self.compile(number, flags) for number, (flags, count) in enumerate(sets.items())
                       if count >= MIN_FOR_PRECOMPILED and "-std=c++20" in flags}
@@ -107,17 +103,53 @@ class Precompiled:
 
     def options_for(self, command):
         file = self.files.get(self.flags_of(command))
-        return ["--extra-arg=-include-pch", f"--extra-arg={file}"] if file else []
+        return ["-include-pch", file] if file else []
 
 
-def run(folder, file, options):
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """A source to look at, by a tool and with a command that compiles it."""
+    tool: str
+    source: pathlib.Path
+    command: str
+
+    def key(self, sources, common):
+        """Returns a name for the state of the source."""
+        digest = hashlib.sha256(common + self.tool.encode() + self.command.encode())
+        for path, content in sorted(sources.closure(self.source, folders_of(self.command)).items()):
+            digest.update(os.fsencode(path) + content)
+        return digest.hexdigest()
+
+    def words(self, folder, precompiled):
+        """Returns the command line."""
+        if self.tool == TIDY:
+            return [TIDY, *OPTIONS, *(f"--extra-arg={option}" for option in precompiled), "-p", folder, self.source]
+        words = shlex.split(self.command)
+        output = words.index("-o")
+        del words[output:output + 2]
+        words.remove("-c")
+        return [COMPILER, *words[1:], *SYNTAX_OPTIONS, *precompiled]
+
+
+def works(entries, sources):
+    """Returns what is to be done for the entries of a compile_commands.json."""
+    for entry in entries:
+        merged, command = pathlib.Path(entry["file"]), entry["command"]
+        yield Work(TIDY, merged, command)
+        for name in sources.read(merged)[1]:
+            source = pathlib.Path(name)
+            if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
+                yield Work(COMPILER, source, command.replace(entry["file"], name))
+
+
+def run(folder, work, precompiled):
     """Returns the findings in a source as text, none if there is nothing to say."""
-    done = subprocess.run([TIDY, *OPTIONS, *options, "-p", folder, file], check=False, text=True,
+    done = subprocess.run(work.words(folder, precompiled), check=False, text=True, cwd=folder,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode == 0:
         return ""
-    return re.sub(r"(?m)^\d+ warnings?( treated as errors?| generated\.)\n?", "", done.stdout) or \
-        f"{file}: {TIDY} ended with {done.returncode}\n"
+    return re.sub(r"(?m)^\d+ (warning|error)s?( treated as errors?| generated\.)\n?", "", done.stdout) or \
+        f"{work.source}: {work.tool} ended with {done.returncode}\n"
 
 
 def forget_old(remembered):
@@ -128,26 +160,27 @@ def forget_old(remembered):
 
 
 def main(folder):
-    remembered = pathlib.Path(folder) / "tidy"
+    remembered = folder / "clean"
     remembered.mkdir(exist_ok=True)
-    entries = json.loads((pathlib.Path(folder) / "compile_commands.json").read_text(encoding="utf-8"))
     sources, common = Sources(), circumstances()
-    keys = {entry["file"]: key(entry, sources, common) for entry in entries}
-    changed = [file for file, name in keys.items() if not (remembered / name).exists()]
+    entries = json.loads((folder / "compile_commands.json").read_text(encoding="utf-8"))
+    markers = {work: remembered / work.key(sources, common) for work in works(entries, sources)}
+    changed = [work for work, marker in markers.items() if not marker.exists()]
     # The largest first, so that no processor waits at the end for one of them.
-    changed.sort(key=lambda file: -len(sources.read(pathlib.Path(file))[1]))
-    print(f"{len(changed)} of {len(keys)} sources", flush=True)
+    changed.sort(key=lambda work: (work.tool != TIDY, -len(sources.read(work.source)[1])))
+    for tool in (TIDY, COMPILER):
+        all_of_tool, changed_of_tool = ([work.tool for work in some].count(tool) for some in (markers, changed))
+        print(f"{tool}: {changed_of_tool} of {all_of_tool} sources", flush=True)
     found = False
-    commands = {entry["file"]: entry["command"] for entry in entries}
-    precompiled = Precompiled(remembered.parent, [commands[file] for file in changed])
+    precompiled = Precompiled(folder, [work.command for work in changed])
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        findings = pool.map(lambda file: run(folder, file, precompiled.options_for(commands[file])), changed)
-        for file, text in zip(changed, findings):
+        findings = pool.map(lambda work: run(folder, work, precompiled.options_for(work.command)), changed)
+        for work, text in zip(changed, findings):
             if text:
                 found = True
                 print(text, end="", flush=True)
             else:
-                (remembered / keys[file]).touch()
+                markers[work].touch()
     forget_old(remembered)
     return 1 if found else 0
 
@@ -155,4 +188,4 @@ def main(folder):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))
