@@ -32,9 +32,12 @@ void expect_limit(const Made& made) {
   EXPECT_THAT(made.error().message, testing::HasSubstr("softib run --hca A,B"));
 }
 
-TEST_F(HcaObjectsTest, QpnContainsSlotAndEpochAndIsReusedLate) {
+TEST_F(HcaObjectsTest, NumbersContainSlotAndEpochAndAreReusedLate) {
   Hca hca(3, 9, HcaPorts(make_port(5)));
   auto& pd = **hca.create_protection_domain();
+  const Qpn shared((*hca.shared_receives().create({.pd = &pd, .attributes = {1, 1, 0}}))->number);
+  EXPECT_EQ(QpnLayout::epoch(shared), 3U);
+  EXPECT_EQ(QpnLayout::slot(shared), 9U);
   auto& cq = **hca.create_completion_queue(1);
   const QueuePairConfig config{.pd = &pd, .send_cq = &cq, .receive_cq = &cq};
   std::set<Qpn> seen;
