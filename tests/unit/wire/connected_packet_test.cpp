@@ -227,6 +227,10 @@ TEST(ConnectedPacket, EachOpcodeHasItsHeaders) {
     for (const char header : kHeaders[code]) size += kSizes.at(header);
     const auto opcode = static_cast<ConnectedOpcode>(code);
     EXPECT_EQ(assemble(packet(opcode)).size(), size);
+    auto routed = packet(opcode);
+    EXPECT_EQ(routed.header_size(), size);
+    routed.grh.emplace();
+    EXPECT_EQ(routed.header_size(), size + Grh::kSize);
     const auto with_payload = assemble(packet(opcode), from_hex("01020304"));
     EXPECT_EQ(ConnectedPacket::parse(with_payload).has_value(), kHeaders[code].back() == 'P');
   }

@@ -52,7 +52,7 @@ template <>
 struct Example<McMemberRecord> {
   static constexpr std::string_view kHex =
       "ff12401bffff000000000000ffffffff fe800000000000000000000000100001"
-      "00000b1b c000 84 12 ffff 43 d2 5abcde7f 21 80 0000";
+      "00000b1b c000 84 17 ffff 43 d2 5abcde7f 21 80 0000";
   static McMemberRecord value() {
     McMemberRecord record;
     record.mgid = *Gid::parse("ff12:401b:ffff::ffff:ffff");
@@ -61,7 +61,7 @@ struct Example<McMemberRecord> {
     record.mlid = Lid(0xc000);
     record.mtu_selector = Selector::exactly;
     record.mtu = 4;
-    record.traffic_class = 0x12;
+    record.traffic_class = 0x17;
     record.pkey = PKey(0xffff);
     record.rate_selector = Selector::less;
     record.rate = 3;
@@ -80,19 +80,19 @@ struct Example<McMemberRecord> {
 template <>
 struct Example<NodeInfo> {
   static constexpr std::string_view kHex =
-      "01 01 01 02 0002c90300000003 0002c90300000000 0002c90300000001"
-      "0080 1003 000000a1 01 0002c9";
+      "01 01 02 24 0002c90300000003 0002c90300000000 0002c90300000001"
+      "0080 1003 000000a1 03 0002c9";
   static NodeInfo value() {
     NodeInfo node;
-    node.type = NodeInfo::kChannelAdapter;
-    node.ports = 2;
+    node.type = NodeInfo::kSwitch;
+    node.ports = 36;
     node.system_image_guid = Guid(0x0002c90300000003);
     node.node_guid = Guid(0x0002c90300000000);
     node.port_guid = Guid(0x0002c90300000001);
     node.partition_capacity = 128;
     node.device_id = 0x1003;
     node.revision = 0xa1;
-    node.local_port = 1;
+    node.local_port = 3;
     node.vendor_id = 0x0002c9;
     return node;
   }
@@ -102,8 +102,8 @@ template <>
 struct Example<NodeRecord> {
   static constexpr std::string_view kHex =
       "0004 0000"
-      "01 01 01 02 0002c90300000003 0002c90300000000 0002c90300000001"
-      "0080 1003 000000a1 01 0002c9"
+      "01 01 02 24 0002c90300000003 0002c90300000000 0002c90300000001"
+      "0080 1003 000000a1 03 0002c9"
       "686f737431000000 0000000000000000 0000000000000000 0000000000000000"
       "0000000000000000 0000000000000000 0000000000000000 0000000000000000";
   static NodeRecord value() {
@@ -118,43 +118,43 @@ struct Example<NodeRecord> {
 template <>
 struct Example<PortInfo> {
   static constexpr std::string_view kHex =
-      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 01 03 07 02"
-      "74 51 83 47 45 40 092008 05 f220000000000000 08 92"
-      "0087 00000000000000000000";
+      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 21 0b 1f 10"
+      "f4 51 83 6e 95 a0 192018 0d f2b0000000000000 11 9d"
+      "008c 00000000000000000000";
   static PortInfo value() {
     PortInfo port;
     port.m_key = 0x0102030405060708;
     port.lid = Lid(4);
     port.sm_lid = Lid(1);
     port.capability_mask = 0x02510868;
-    port.local_port = 1;
-    port.link_width_enabled = 3;
-    port.link_width_supported = 7;
-    port.link_width_active = 2;
-    port.link_speed_supported = 7;
+    port.local_port = 0x21;
+    port.link_width_enabled = 0x0b;
+    port.link_width_supported = 0x1f;
+    port.link_width_active = 0x10;
+    port.link_speed_supported = 15;
     port.port_state = 4;
     port.physical_state = 5;
     port.lmc = 3;
     port.m_key_protection = 2;
-    port.link_speed_active = 4;
-    port.link_speed_enabled = 7;
-    port.neighbor_mtu = 4;
+    port.link_speed_active = 6;
+    port.link_speed_enabled = 14;
+    port.neighbor_mtu = 9;
     port.sm_sl = ServiceLevel(5);
-    port.vl_capability = 4;
-    port.mtu_capability = 5;
-    port.operational_vls = 2;
-    port.guid_capability = 8;
+    port.vl_capability = 10;
+    port.mtu_capability = 13;
+    port.operational_vls = 11;
+    port.guid_capability = 0x11;
     port.client_reregister = true;
     port.vl_arbitration_high_cap = 32;
-    port.vl_arbitration_low_cap = 8;
+    port.vl_arbitration_low_cap = 24;
     port.tuning.m_key_lease = 0x123;
     port.tuning.link_down_default = 1;
-    port.tuning.vl_high_limit = 9;
+    port.tuning.vl_high_limit = 0x19;
     port.tuning.vl_stall_count = 7;
     port.tuning.hoq_life = 0x12;
-    port.tuning.subnet_timeout = 0x12;
+    port.tuning.subnet_timeout = 0x1d;
     port.tuning.local_physical_errors = 8;
-    port.tuning.overrun_errors = 7;
+    port.tuning.overrun_errors = 12;
     return port;
   }
 };
@@ -163,9 +163,9 @@ template <>
 struct Example<PortInfoRecord> {
   static constexpr std::string_view kHex =
       "0004 01 00"
-      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 01 03 07 02"
-      "74 51 83 47 45 40 092008 05 f220000000000000 08 92"
-      "0087 00000000000000000000";
+      "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 21 0b 1f 10"
+      "f4 51 83 6e 95 a0 192018 0d f2b0000000000000 11 9d"
+      "008c 00000000000000000000";
   static PortInfoRecord value() {
     return {.lid = Lid(4), .port = 1, .info = Example<PortInfo>::value()};
   }
@@ -205,11 +205,13 @@ struct Example<InformInfo> {
 template <>
 struct Example<ClassPortInfo> {
   static constexpr std::string_view kHex =
-      "01 02 2602 00020012"
-      "fe800000000000000000000000100003 0a3bcdef 0007 8012 00 000123 80010000"
+      "03 04 2602 00020012"
+      "fe800000000000000000000000100003 0a3bcdef 0007 8012 7f 000123 80010000"
       "fe800000000000000000000000100005 0b412345 0009 ffff 40 000001 80020000";
   static ClassPortInfo value() {
     ClassPortInfo info;
+    info.base_version = 3;
+    info.class_version = 4;
     info.capability_mask = 0x2602;
     info.capability_mask2 = 1U << 12;
     info.response_time = 18;
@@ -219,6 +221,7 @@ struct Example<ClassPortInfo> {
     info.redirect.flow_label = 0xbcdef;
     info.redirect.lid = Lid(7);
     info.redirect.pkey = PKey(0x8012);
+    info.redirect.hop_limit = 0x7f;
     info.redirect.qpn = Qpn(0x123);
     info.redirect.qkey = QKey(0x80010000);
     info.trap = {*Gid::parse("fe80::10:5"),
@@ -329,7 +332,7 @@ TEST(McMemberRecord, HasTheLayoutOfTheSystemHeader) {
   EXPECT_EQ(wire.qkey, htobe32(0x0b1b));
   EXPECT_EQ(wire.mlid, htobe16(0xc000));
   EXPECT_EQ(wire.pkey, htobe16(0xffff));
-  EXPECT_EQ(wire.tclass, 0x12);
+  EXPECT_EQ(wire.tclass, 0x17);
   EXPECT_EQ(wire.mtu, umad_sa_set_rate_mtu_or_life(UMAD_SA_SELECTOR_EXACTLY, 4));
   EXPECT_EQ(wire.rate, umad_sa_set_rate_mtu_or_life(UMAD_SA_SELECTOR_LESS_THAN, 3));
   EXPECT_EQ(wire.sl_flow_hop, umad_sa_mcm_set_sl_flow_hop(5, 0xabcde, 0x7f));
@@ -387,7 +390,7 @@ TEST(ClassPortInfo, HasTheLayoutOfTheSystemHeader) {
   EXPECT_EQ(be32toh(system.redir_tc_sl_fl), 0x0a3bcdefU);
   EXPECT_EQ(be16toh(system.redir_lid), 7);
   EXPECT_EQ(be16toh(system.redir_pkey), 0x8012);
-  EXPECT_EQ(be32toh(system.redir_qp), 0x123U);
+  EXPECT_EQ(be32toh(system.redir_qp), 0x7f000123U);
   EXPECT_EQ(be32toh(system.redir_qkey), 0x80010000U);
   EXPECT_EQ(be32toh(system.trap_hl_qp), 0x40000001U);
 }
