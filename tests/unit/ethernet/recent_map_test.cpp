@@ -34,6 +34,14 @@ TEST(RecentMap, ForgetsUnusedEntries) {
   EXPECT_EQ(map.find(Ipv4Address(2)), nullptr);
 }
 
+TEST(RecentMap, ANewValueNeedsNoRoom) {
+  Map map(4, kKey);
+  for (std::uint32_t i = 1; i <= 4; ++i) map.set(Ipv4Address(i), 0);
+  map.set(Ipv4Address(4), 1);
+  EXPECT_EQ(map.size(), 4U);
+  EXPECT_NE(map.peek(Ipv4Address(1)), nullptr);
+}
+
 TEST(RecentMap, APeekIsNoUse) {
   Map map(4, kKey);
   map.set(Ipv4Address(1), 1);

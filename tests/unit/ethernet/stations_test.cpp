@@ -488,6 +488,17 @@ TEST_F(MovedStations, GuessesOfAllStationsAreLimited) {
   EXPECT_LE(view.wanted().size(), Stations::kGuesses / 4);
 }
 
+TEST_F(MovedStations, NewcomersLeaveRoomForTheGuessesOfStations) {
+  for (std::uint32_t i = 0; i < Requests::kMax; ++i) {
+    send_arp(MacAddress(0x0200'0000'1000 + i), ArpOperation::request, Ipv4Address(0),
+             Ipv4Address(0x0a2c1000 + i));
+  }
+  ASSERT_GT(view.counters().drop_request_limit, 0U);
+  view.wanted().clear();
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kOfAnotherBridge));
+  EXPECT_THAT(view.wanted(), ElementsAre(IpAddress(kPeer)));
+}
+
 /// It may be a router, and will send the packet itself.
 TEST_F(MovedStations, AFrameForAStationThatIsHereIsNotForwarded) {
   view.on_neighbour(kPeer, hardware(2), false, now);

@@ -11,6 +11,8 @@
 namespace ipoib::sa {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST_F(SaClientTest, RetriesAfterATimeoutWithALongerTimeout) {
   client->set_sm(kSm, now);
   ask_path(1);
@@ -26,6 +28,21 @@ TEST_F(SaClientTest, RetriesAfterATimeoutWithALongerTimeout) {
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->counters().records, 1U);
   EXPECT_EQ(client->counters().retries, 1U);
+}
+
+TEST_F(SaClientTest, HasTheTimesOfTheDocuments) {
+  const Config defaults;
+  const auto times = [](const RetryPolicy& policy) {
+    return std::vector{policy.timeout.first, policy.timeout.last, policy.pause.first,
+                       policy.pause.last, policy.without_sm};
+  };
+  EXPECT_EQ(times(defaults.path), (std::vector<Duration>{250ms, 2s, 100ms, 1s, 5s}));
+  EXPECT_EQ(times(defaults.membership), (std::vector<Duration>{500ms, 4s, 100ms, 1s, 5s}));
+  EXPECT_EQ(times(defaults.tables), (std::vector<Duration>{1s, 1s, 100ms, 1s, 0s}));
+  EXPECT_EQ(defaults.postpone_pause, 20ms);
+  EXPECT_EQ(defaults.longest_postponement, 20s);
+  EXPECT_EQ(defaults.foreign_log_pause, 1min);
+  EXPECT_EQ(defaults.port_grace, 1s);
 }
 
 TEST_F(SaClientTest, PausesDiffer) {
