@@ -91,6 +91,11 @@ PYTHON = """def kept(values, limit=3):
 """
 
 
+def fault_in(file):
+    """Returns a fault of this file."""
+    return sources.Fault(file, 1, "f", (1, 1), "statement", 0, 1, 0, 1, "", True)
+
+
 class DerivedFromPython(unittest.TestCase):
     """The faults of the function above, called with 0 to 3."""
 
@@ -246,6 +251,30 @@ class Running(unittest.TestCase):
             self.assertEqual(marked.stdout.read(), b"")  # until nobody can write any more
             self.assertIsNone(other.poll())
             other.kill()
+
+
+@unittest.skipUnless(shutil.which("ninja"), "ninja is not installed")
+class Building(unittest.TestCase):
+    NINJA = """rule make
+  command = true
+build unit_hca: phony tests/unit_hca
+build tests/unit_hca: make src/softib/hca/a.cpp src/wire/a.cpp
+build unit_wire: phony tests/unit_wire
+build tests/unit_wire: make src/wire/a.cpp
+"""
+
+    def test_tests_without_the_changed_library_are_neither_built_nor_left(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "build.ninja").write_text(self.NINJA, encoding="utf-8")
+            (folder / "tests").mkdir()
+            (folder / "tests" / "unit_wire").touch()
+            both = ["unit_hca", "unit_wire"]
+            for file, targets in (("src/wire/inner/b.cpp", both), ("include/ipoib/b.hpp", both),
+                                  ("src/softib/hca/inner/b.cpp", ["unit_hca"])):
+                self.assertTrue((folder / "tests" / "unit_wire").exists())
+                self.assertEqual(sources.concerned(folder, [fault_in(file)]), targets)
+            self.assertFalse((folder / "tests" / "unit_wire").exists())
 
 
 class Report(unittest.TestCase):
