@@ -50,8 +50,12 @@ TEST_F(AnnouncerTest, RemovedAddressIsNotAnnounced) {
 
 TEST_F(AnnouncerTest, PendingAnnouncementsAreLimited) {
   config.limits.announcements = 2;
-  for (std::uint32_t i = 0; i < 5; ++i) announcer.start(Ipv4Address(0x0a2c0001 + i), now);
+  view.addresses.clear();
+  for (std::uint32_t i = 0; i < 5; ++i) view.addresses.push_back({Ipv4Address(0x0a2c0001 + i), 16});
+  (void)host.update(view);
+  announcer.start_all(now);
   EXPECT_EQ(count(Counter::announcements_skipped), 3U);
+  EXPECT_EQ(announced_until(now + 1s).size(), 2U);
 }
 
 TEST_F(AnnouncerTest, ANeighbourThatHasTheAddressStopsAllButTheFirst) {

@@ -1,6 +1,8 @@
 // Rows of docs/states.md, "Bring-up".
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {
@@ -63,6 +65,15 @@ class BringUpStates : public LinkFixture {
     EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
 };
+
+TEST(LinkState, HasAStableName) {
+  constexpr std::array kNames{
+      "port_down",         "port_polling", "port_init", "port_armed", "no_gid",
+      "no_subnet_manager", "no_pkey",      "joining",   "up",         "stopped"};
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    EXPECT_EQ(name(static_cast<LinkState>(i)), kNames[i]);
+  }
+}
 
 TEST_F(BringUpStates, BringUp_PortActive) {
   make();

@@ -258,9 +258,11 @@ TEST_F(LinkWithStations, AsksFromTheNearestStationIfTheHostHasNoAddress) {
   forget();
   link->solicit(Ipv4Address(0x0b000022), now);
   link->solicit(Ipv4Address(0x0a2c0022), now);
-  ASSERT_EQ(sent_arp().size(), 2U);
+  link->solicit(Ipv4Address(0x0aff0022), now);
+  ASSERT_EQ(sent_arp().size(), 3U);
   EXPECT_EQ(sent_arp()[0].sender_protocol, Ipv4Address(0x0b000011));
   EXPECT_EQ(sent_arp()[1].sender_protocol, Ipv4Address(0x0a2c0011));
+  EXPECT_EQ(sent_arp()[2].sender_protocol, Ipv4Address(0x0a2c0011)) << "between both";
 }
 
 /// From another address: whoever checks an address takes a request without one for a conflict.

@@ -157,6 +157,13 @@ TEST(EntryTableTest, CraftedAddressesDoNotCollide) {
   EXPECT_LT(items.probes(), crafted.size() * 5 / 2);
 }
 
+TEST(EntryTableTest, ASmallIndexHasTwoBucketsForAHash) {
+  const Index index(1);
+  for (const std::uint64_t hash : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    EXPECT_NE(index.first(hash), index.second(hash));
+  }
+}
+
 TEST(EntryTableTest, KnowingTheKeyOnlyFillsTwoBuckets) {
   Items items(1024, kKey);
   const Index index(1024);
