@@ -80,7 +80,7 @@ Result<HcaName> HcaName::parse(std::string_view text) {
   const std::string_view port = text.substr(colon + 1);
   if (port.size() != 1 || port[0] < '1' || port[0] > '0' + kMaxHcaPorts) {
     return Error{EINVAL, "the HCA '" + hca.name + "' has no port '" + std::string(port) +
-                             "': an HCA has " + std::to_string(kMaxHcaPorts)};
+                             "': an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
   }
   hca.port = static_cast<std::uint8_t>(port[0] - '0');
   return hca;
