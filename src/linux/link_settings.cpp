@@ -47,7 +47,7 @@ Result<void> write_setting(const std::string& path, const std::string& value) {
 
 Result<Owner<nl_sock>> open_socket() {
   Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
-  if (!socket) return netlink_error("netlink", -NLE_NOMEM);
+  if (!socket) return netlink_error("cannot open a netlink socket", -NLE_NOMEM);
   if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
     return netlink_error("cannot open a netlink socket", error);
   }

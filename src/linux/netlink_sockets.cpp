@@ -11,7 +11,8 @@ void NetlinkSockets::Free::operator()(nl_sock* socket) const { nl_socket_free(so
 
 Result<NetlinkSockets> NetlinkSockets::open() {
   NetlinkSockets sockets{Socket(nl_socket_alloc()), Socket(nl_socket_alloc())};
-  if (!sockets.events || !sockets.queries) return netlink_error("netlink", -NLE_NOMEM);
+  if (!sockets.events || !sockets.queries)
+    return netlink_error("cannot open a netlink socket", -NLE_NOMEM);
   // Notifications are no responses, so their sequence numbers match no request.
   nl_socket_disable_seq_check(sockets.events.get());
   for (auto* const socket : {sockets.events.get(), sockets.queries.get()}) {

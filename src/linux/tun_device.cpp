@@ -169,7 +169,9 @@ Result<void> TunDevice::discard(const std::string& mark) {
   if (!attached) {
     return interface_error(*name, errno, "end it first");
   }
-  if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) return failure("TUNSETPERSIST", errno);
+  if (ioctl(fd.get(), TUNSETPERSIST, 0UL) != 0) {
+    return failure("cannot delete the interface " + *name, errno, "ip link delete " + *name);
+  }
   return {};
 }
 

@@ -14,6 +14,18 @@ from hosts import program
 
 OPEN_FILES = ("Too many open files", "ulimit -n")
 FILE_SIZE = ("File too large", "ulimit -f")
+# System call, error, which program, words of its message.
+FORBIDDEN = (
+    ("setgroups", "EPERM", "user", ("cannot set the supplementary groups", "CAP_SETGID")),
+    ("setresgid", "EPERM", "user", ("--group ", "CAP_SETGID")),
+    ("setresuid", "EPERM", "user", ("--user nobody", "CAP_SETUID")),
+    ("signalfd4", "EMFILE", "ipoibd", ("cannot receive signals", "Too many open files", "ulimit -n")),
+    ("timerfd_create", "EMFILE", "subnet", ("Too many open files", "ulimit -n")),
+    ("memfd_create", "ENOMEM", "subnet", ("Cannot allocate memory", "free some memory")),
+    ("bind", "EACCES", "subnet", ("cannot listen at ", "Permission denied")),
+    ("pwrite64", "ENOSPC", "subnet", ("cannot write ", "free some space")),
+    ("fallocate", "ENOSPC", "subnet", ("cannot allocate ", "free some space")),
+)
 FULL_DISK = ("No space left on device", "free some space")
 
 
@@ -141,6 +153,20 @@ class SystemLimits(hosts.Pair):
             done = self.left.run("unshare", "--mount", "sh", "-c", text, check=False)
             self.assert_failed(done, ("/dev/net/tun", "remove it", "mknod"))
         self.assert_no_interface()
+
+    def test_forbidden_system_calls(self):
+        """As filters of system calls forbid them, those of containers among others."""
+        softib_subnet.need("strace")
+        ipoibd = ["ipoibd", "--softib=default/left"]
+        other_user = [*ipoibd, "--user", "nobody"] if softib_subnet.has_other_users() else ipoibd
+        for call, error, command, words in FORBIDDEN:
+            command = {"ipoibd": ipoibd, "user": other_user, "subnet": ["softib", "subnet", "--subnet", "other"]}[command]
+            done = self.left.run("strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}",
+                                 program(command[0]), *command[1:], check=False)
+            with self.subTest(call=call):
+                self.assert_failed(done, words)
+                self.assert_no_interface()
+                self.assertFalse((self.subnet.folder / "other").exists())
 
     def test_full_disk(self):
         text = (f"mount -t tmpfs -o size=8k none {self.folder} && SOFTIB_DIR={self.folder} {shlex.quote(program('softib'))} subnet; "

@@ -17,6 +17,7 @@ PROGRAMS = pathlib.Path(sys.argv[1]).resolve()
 # What ends most messages about a command line.
 HINT = re.compile(r" \((see ibarp|try softib|try softib [a-z]+) --help\)$")
 EVERY_STATE = ",".join(["permanent"] * 16)
+CONFIGURATIONS = {"quoted": 'name = "ib0"\n', "sections": "[daemon]\nname = ib0\n", "unknown": "nmae = ib0\n"}
 MANY_HCAS = " ".join(f"h{number}" for number in range(49))
 
 # (program, exit status): arguments and message.
@@ -147,10 +148,10 @@ REFUSALS = {
          "no change is given; changes: hca, port, lid, mtu, link, qp, address, partition, pkey, cable, "
          "switch, sm"),
         ("set mtu a 1500",
-         "mtu: '1500' is not a valid MTU (256, 512, 1024, 2048 or 4096); usage: softib set mtu HCA BYTES"),
-        ("set lid a 0xc000", "lid: '0xc000' is not a valid LID (1 to 49151); usage: softib set lid HCA LID"),
+         "mtu: '1500' is not a valid MTU (256, 512, 1024, 2048 or 4096); usage: softib set mtu HCA[PORT] BYTES"),
+        ("set lid a 0xc000", "lid: '0xc000' is not a valid LID (1 to 49151); usage: softib set lid HCA[PORT] LID"),
         ("set port a sideways",
-         "port: 'sideways' is not a valid state of a port (up|down|init|armed); usage: softib set port HCA "
+         "port: 'sideways' is not a valid state of a port (up|down|init|armed); usage: softib set port HCA[PORT] "
          "up|down|init|armed"),
         ("set partition 0 full",
          "partition: '0' is not a valid P_Key (0x0001 to 0x7fff, with or without the membership bit 0x8000; "
@@ -162,13 +163,15 @@ REFUSALS = {
         ("set address a x",
          "address: 'x' is not a valid IP address (IPv4 or IPv6); usage: softib set address HCA ADDRESS "
          "[delete]"),
+        ("set pkey 0x7fff a 500",
+         "pkey: '500' is not a valid index (0 to 31); usage: softib set pkey PKEY HCA[PORT] INDEX"),
         ("set link a b",
          "link: 'b' is not a valid fault of a link (loss|duplicate|reorder|corrupt|cm-loss|delay|seed); "
-         "usage: softib set link HCA off|FAULT..."),
+         "usage: softib set link HCA[PORT] off|FAULT..."),
         ("set link a loss 101",
-         "link: '101' is not a valid percentage (0 to 100); usage: softib set link HCA off|FAULT..."),
+         "link: '101' is not a valid percentage (0 to 100); usage: softib set link HCA[PORT] off|FAULT..."),
         ("set link a cm-loss 101",
-         "link: '101' is not a valid percentage (0 to 100); usage: softib set link HCA off|FAULT..."),
+         "link: '101' is not a valid percentage (0 to 100); usage: softib set link HCA[PORT] off|FAULT..."),
         ("show counter", "'counter' is not nodes, switches, partitions, groups or counters"),
         ("show --cm --wide", "--cm is printed by itself"),
         ("show --topology=net --json", "--topology is printed by itself"),
@@ -257,7 +260,40 @@ REFUSALS = {
          "no subnet 'default' is running in /proc/nowhere/default; start one with: softib subnet --subnet "
          "default"),
     ),
+    ("ipoibd", 1): (
+        ("--netns nosuch", "network namespace nosuch: No such file or directory; `ip netns list` shows the named ones"),
+    ),
     ("ipoibd", 2): (
+        ("--config quoted", 'quoted:1: name = "ib0": values stand without quotes'),
+        ("--config sections", "sections:1: [daemon]: the file has no sections, only options"),
+        ("--config unknown", "unknown:1: no option 'nmae'; did you mean name? (ipoibd --help lists the options)"),
+        ("--config /proc/nowhere", "--config /proc/nowhere: No such file or directory"),
+        ("--config /proc", "--config /proc: Is a directory"),
+        ("--neighbour-file /proc/nowhere", "--neighbour-file /proc/nowhere: No such file or directory"),
+        ("--device mlx5_0:1 --port 2", "--device mlx5_0:1: --port chooses another port"),
+        ("--roce --softib=a", "--roce: a RoCE port is in no subnet: leave out the names of --softib"),
+        ("--softib --port 3", "--port 3: an emulated HCA (--softib) has ports 1 and 2"),
+        ("--vlan 18=0x8012", "--vlan: needs --ethernet for the interface ib0, which carries the VLANs"),
+        ("--ethernet --ethernet-stations 0 --vlan 18=0x8012",
+         "--vlan: not with --ethernet-stations 0: in a VLAN, there are only stations"),
+        ("--ethernet --vlan 18=0x8012 --pkey 0x8012",
+         "--vlan 18=0x8012: that is the partition of frames without a tag"),
+        ("--vlan 18", "--vlan 18: must be a VLAN and the P_Key of its partition, as 18=0x8012"),
+        ("--name abcdefghijk",
+         "--name abcdefghijk: must have at most 10 characters, since P_Keys (.8001) and VLANs (.18) are "
+         "appended to it; or choose one partition with --pkey, and no --vlan"),
+        ("--nmae x", "unrecognised option '--nmae'; did you mean --name? (ipoibd --help lists the options)"),
+        ("x",
+         "too many positional options have been specified on the command line (ipoibd --help lists the "
+         "options)"),
+        ("--ethernet-stations 5", "--ethernet-stations: has no effect without --ethernet"),
+        ("--user nosuch", "--user nosuch: must be a user that exists: getent passwd lists them"),
+        ("--group nosuch", "--group nosuch: must be a group that exists: getent group lists them"),
+        ("--backup x", "--backup x:1: needs --device, which names the other port"),
+        ("--device a --backup a", "--backup a:1: is the port of --device"),
+        ("--log nothing=debug", "--log: nothing: no such module; modules are link, sa, verbs, control, daemon, all"),
+        ("--poll maybe", "--poll maybe: must be event, busy or adaptive"),
+        ("--takeover=perhaps", "--takeover perhaps: must be required, or no value"),
         ("--mtu 1", "--mtu 1: must be a number from 68 to 4092"),
         ("--pkey ffff",
          "--pkey ffff: must be a P_Key from 0x0001 to 0x7fff, with or without the membership bit 0x8000; "
@@ -292,6 +328,8 @@ def message_in(stderr, program, arguments):
 def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
+        for name, text in CONFIGURATIONS.items():
+            pathlib.Path(folder, name).write_text(text, encoding="ascii")
         for (program, status), rows in REFUSALS.items():
             for arguments, message in rows:
                 done = run(program, arguments, folder)
@@ -299,7 +337,7 @@ def main():
                 if found != (status, "", message):
                     wrong += 1
                     print(f"{program} {arguments}\n  is {found}\n  not {(status, '', message)}")
-        left = os.listdir(folder)
+        left = set(os.listdir(folder)) - set(CONFIGURATIONS)
     if left:
         print(f"left behind: {left}")
     sys.exit(1 if wrong or left else 0)

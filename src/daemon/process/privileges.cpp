@@ -65,8 +65,14 @@ bool is_mapped(const char* map_name, id_t id) {
   return false;
 }
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
+constexpr const char* kNeedsSetgid =
+    "CAP_SETGID is needed: run as root, or without --group and --user";
+constexpr const char* kNeedsSetuid = "CAP_SETUID is needed: run as root, or without --user";
+constexpr const char* kNeedsPrctl = "permit prctl in the filter of system calls of the container";
+constexpr const char* kNeedsCapset = "permit capset in the filter of system calls of the container";
+
+[[noreturn]] void fail(const std::string& what, const char* remedy) {
+  throw std::runtime_error(what + ": " + std::strerror(errno) + "; " + remedy);
 }
 
 void set_groups(const Account& account, const std::vector<gid_t>& more) {
@@ -81,19 +87,22 @@ void set_groups(const Account& account, const std::vector<gid_t>& more) {
     if (groups == before) return;
   }
   const std::vector<gid_t> all(groups.begin(), groups.end());
-  if (::setgroups(all.size(), all.data()) != 0) fail("cannot set the supplementary groups");
+  if (::setgroups(all.size(), all.data()) != 0)
+    fail("cannot set the supplementary groups", kNeedsSetgid);
 }
 
 /// The effective and permitted capabilities survive until restrict_capabilities().
 void change_account(const Account& account, const std::vector<gid_t>& more_groups) {
   set_groups(account, more_groups);
   if (account.group && ::setresgid(*account.group, *account.group, *account.group) != 0) {
-    fail("--group " + std::to_string(*account.group));
+    fail("--group " + std::to_string(*account.group), kNeedsSetgid);
   }
   if (!account.user) return;
-  if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) fail("PR_SET_KEEPCAPS");
+  if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) {
+    fail("--user " + account.user_name + ": cannot keep capabilities", kNeedsPrctl);
+  };
   if (::setresuid(*account.user, *account.user, *account.user) != 0) {
-    fail("--user " + account.user_name);
+    fail("--user " + account.user_name, kNeedsSetuid);
   }
   (void)::prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
 }
@@ -111,14 +120,15 @@ void restrict_capabilities(const std::vector<unsigned>& keep) {
     capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, CAP_SETPCAP);
     capng_apply(CAPNG_SELECT_CAPS);
     capng_clear(CAPNG_SELECT_BOUNDS);
-    if (capng_apply(CAPNG_SELECT_BOUNDS) != 0) fail("cannot empty the bounding set");
+    if (capng_apply(CAPNG_SELECT_BOUNDS) != 0)
+      fail("cannot empty the bounding set of capabilities", kNeedsPrctl);
   }
   capng_clear(CAPNG_SELECT_CAPS);
   constexpr auto both = static_cast<capng_type_t>(CAPNG_PERMITTED | CAPNG_EFFECTIVE);
   for (const unsigned number : present) {
     capng_update(CAPNG_ADD, both, number);
   }
-  if (capng_apply(CAPNG_SELECT_CAPS) != 0) fail("cannot give up capabilities");
+  if (capng_apply(CAPNG_SELECT_CAPS) != 0) fail("cannot give up capabilities", kNeedsCapset);
 }
 
 /// The capabilities as the tools of libcap-ng print them: "net_admin, sys_admin".
@@ -215,7 +225,9 @@ std::string give_up_privileges(const Account& account, const std::vector<unsigne
                                const std::vector<gid_t>& more_groups) {
   change_account(account, more_groups);
   restrict_capabilities(keep);
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("PR_SET_NO_NEW_PRIVS");
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    fail("cannot give up privileges for good: PR_SET_NO_NEW_PRIVS", kNeedsPrctl);
+  };
   return fmt::format("runs as user {} and group {} with the capabilities {}",
                      account.user ? account.user_name : std::to_string(::geteuid()), ::getegid(),
                      permitted_text());

@@ -72,7 +72,10 @@ HandledSignals::HandledSignals() {
   sigemptyset(&ending);
   for (const int number : handled_signals()) sigaddset(&ending, number);
   descriptor_.reset(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!descriptor_) throw std::runtime_error(std::string("signalfd: ") + std::strerror(errno));
+  if (!descriptor_) {
+    throw std::runtime_error(std::string("cannot receive signals: signalfd: ") +
+                             std::strerror(errno));
+  }
   pthread_sigmask(SIG_BLOCK, &ending, &before_);
 }
 

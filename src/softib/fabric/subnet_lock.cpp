@@ -1,6 +1,7 @@
 #include "softib/fabric/subnet_lock.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
+#include "softib/fabric/unused_folder.hpp"
 
 namespace softib::fabric {
 
@@ -47,7 +49,11 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
     // A subnet process that exits removes its folder.
     if (!is_named(file->get(), AT_FDCWD, folder.lock())) continue;
     if (!write_holder(file->get())) {
-      return Error{errno, "cannot write " + folder.lock() + ": " + std::strerror(errno)};
+      const int code = errno;
+      file->reset();
+      // Of a subnet that was killed, the options remain.
+      if (::access(folder.fabric().c_str(), F_OK) != 0) (void)remove_without_process(folder);
+      return Error{code, "cannot write " + folder.lock() + ": " + std::strerror(code)};
     }
     return SubnetLock(std::move(*file));
   }

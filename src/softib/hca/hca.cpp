@@ -99,7 +99,8 @@ Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity, bo
 
 Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
   if (capacity == 0 || capacity > kMaxCqe || !cq.resize(completion_capacity(capacity))) {
-    return Error{EINVAL, "a completion queue must hold what is in it, and at most kMaxCqe entries"};
+    return Error{EINVAL, "a completion queue must hold what is in it, and at most " +
+                             std::to_string(kMaxCqe) + " entries"};
   }
   return {};
 }

@@ -259,7 +259,9 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   release_lids(*node);
   if (!is_free(lid, node->port.lmc)) {
     claim_lids(index);
-    return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is in use, or not a unicast LID"};
+    return Error{EINVAL,
+                 "LID " + std::to_string(lid.value()) +
+                     " is in use, or not a unicast LID; softib show nodes lists those in use"};
   }
   node->port.lid = lid;
   claim_lids(index);

@@ -19,7 +19,8 @@ std::vector<Partition>::iterator find_partition(std::vector<Partition>& partitio
 }
 
 Error no_partition(PKey pkey) {
-  return Error{ENOENT, "the subnet has no partition " + pkey_text(pkey.as_full())};
+  return Error{ENOENT, "the subnet has no partition " + pkey_text(pkey.as_full()) +
+                           "; softib show partitions lists them"};
 }
 
 }  // namespace
@@ -73,7 +74,9 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t to
   if (node == nullptr) return error;
   auto& table = node->port.pkeys;
   const std::size_t from = pkey.is_valid() ? pkey_index(pkey, table) : kPKeyTableSize;
-  if (from == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
+  if (from == kPKeyTableSize)
+    return Error{ENOENT,
+                 "the port is not in that partition; softib show partitions lists its members"};
   if (to >= kPKeyTableSize) {
     return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " entries"};
   }

@@ -476,6 +476,31 @@ def link_faults_disturb_the_packets():
         assert "LINK FAULTS" not in subnet.softib("show", "nodes")
 
 
+def changes_that_a_subnet_refuses():
+    refused = (("port nobody up", "the subnet 'default' has no HCA 'nobody'"),
+               ("mtu nobody 2048", "the subnet 'default' has no HCA 'nobody'"),
+               ("lid a 1", "LID 1 is in use, or not a unicast LID; softib show nodes lists those in use"),
+               ("address a 10.0.0.1 delete", "the HCA 'a' was not given 10.0.0.1"),
+               ("address b 10.9.9.9", "10.9.9.9 is an address of the HCA 'a'"),
+               ("partition 0x7fff delete", "the default partition cannot be deleted"),
+               ("partition 0x22 delete", "the subnet has no partition 0x8022; softib show partitions lists them"),
+               ("partition 0x22 a none", "the subnet has no partition 0x8022; softib show partitions lists them"),
+               ("pkey 0x22 a 1", "the port is not in that partition; softib show partitions lists its members"),
+               ("cable nobody down", "there is no cable of nobody"),
+               ("switch nowhere reset", "there is no switch 'nowhere'"),
+               ("port f up", "the HCA 'f' has failed"))
+    with Subnet(SOFTIB) as subnet:
+        for change in ("hca a present", "hca b present", "hca f present", "hca f failed", "address a 10.9.9.9"):
+            subnet.softib("set", *change.split())
+        for change, message in refused:
+            done = softib("set", *change.split(), env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
+            equal((done.returncode, done.stdout, done.stderr), (1, "", f"softib: {message}\n"))
+        done = softib("exec", "--subnet", "default", "true", env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
+        equal((done.returncode, done.stderr), (1, "softib: subnet 'default' is running; softib run uses it\n"))
+        done = softib("run", "--hca", "f", "ibv_devices", env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
+        assert "restore it with `softib set hca f present`" in done.stderr, done.stderr
+
+
 def queue_pairs_of_nobody_cannot_fail():
     with Subnet(SOFTIB) as subnet:
         subnet.softib("set", "hca", "a", "present")
@@ -512,4 +537,4 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            partitions_can_be_deleted, capture_goes_to_the_standard_output,
            capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
            capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,
-           queue_pairs_of_nobody_cannot_fail, automatic_start_tells_why_it_failed], sys.argv[3:])
+           changes_that_a_subnet_refuses, queue_pairs_of_nobody_cannot_fail, automatic_start_tells_why_it_failed], sys.argv[3:])
