@@ -19,7 +19,12 @@ FORBIDDEN = (
     ("setgroups", "EPERM", "user", ("cannot set the supplementary groups", "CAP_SETGID")),
     ("setresgid", "EPERM", "user", ("--group ", "CAP_SETGID")),
     ("setresuid", "EPERM", "user", ("--user nobody", "CAP_SETUID")),
+    ("prctl", "EPERM", "user", ("--user nobody: cannot keep capabilities", "permit prctl")),
+    ("prctl", "EPERM", "ipoibd", ("cannot give up privileges for good", "permit prctl")),
+    ("capset", "EPERM", "ipoibd", ("cannot give up capabilities", "permit capset")),
     ("signalfd4", "EMFILE", "ipoibd", ("cannot receive signals", "Too many open files", "ulimit -n")),
+    ("pipe2", "EMFILE", "exec", ("cannot make a pipe", "Too many open files", "ulimit -n")),
+    ("clone,clone3,fork,vfork", "EAGAIN", "exec", ("cannot fork", "ulimit -u")),
     ("timerfd_create", "EMFILE", "subnet", ("Too many open files", "ulimit -n")),
     ("memfd_create", "ENOMEM", "subnet", ("Cannot allocate memory", "free some memory")),
     ("bind", "EACCES", "subnet", ("cannot listen at ", "Permission denied")),
@@ -158,15 +163,29 @@ class SystemLimits(hosts.Pair):
         """As filters of system calls forbid them, those of containers among others."""
         softib_subnet.need("strace")
         ipoibd = ["ipoibd", "--softib=default/left"]
-        other_user = [*ipoibd, "--user", "nobody"] if softib_subnet.has_other_users() else ipoibd
         for call, error, command, words in FORBIDDEN:
-            command = {"ipoibd": ipoibd, "user": other_user, "subnet": ["softib", "subnet", "--subnet", "other"]}[command]
-            done = self.left.run("strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}",
-                                 program(command[0]), *command[1:], check=False)
+            if command == "user" and not softib_subnet.has_other_users():
+                continue
+            command = {"ipoibd": ipoibd, "user": [*ipoibd, "--user", "nobody"], "subnet": ["softib", "subnet", "--subnet", "other"],
+                       "exec": ["softib", "exec", "--subnet", "other", "true"]}[command]
+            done = self.left.run("strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                                 f"inject={call}:error={error}", program(command[0]), *command[1:], check=False)
             with self.subTest(call=call):
                 self.assert_failed(done, words)
                 self.assert_no_interface()
                 self.assertFalse((self.subnet.folder / "other").exists())
+
+    def test_files_in_place_of_the_pid_file(self):
+        """What is no process ID is not overwritten."""
+        other = self.folder / "other"
+        other.write_text("of somebody else\n", encoding="ascii")
+        for path, words in ((other, ("exists with other content than a process ID", "choose another path")),
+                            (self.folder, ("--pid-file ", "exists with other content than a process ID")),
+                            (self.folder / "nowhere" / "pid", ("--pid-file ", "No such file or directory"))):
+            done = self.left.run(program("ipoibd"), "--softib=default/left", "--pid-file", str(path), check=False)
+            self.assert_failed(done, words)
+            self.assert_no_interface()
+        self.assertEqual(other.read_text(encoding="ascii"), "of somebody else\n")
 
     def test_full_disk(self):
         text = (f"mount -t tmpfs -o size=8k none {self.folder} && SOFTIB_DIR={self.folder} {shlex.quote(program('softib'))} subnet; "

@@ -17,7 +17,8 @@ PROGRAMS = pathlib.Path(sys.argv[1]).resolve()
 # What ends most messages about a command line.
 HINT = re.compile(r" \((see ibarp|try softib|try softib [a-z]+) --help\)$")
 EVERY_STATE = ",".join(["permanent"] * 16)
-CONFIGURATIONS = {"quoted": 'name = "ib0"\n', "sections": "[daemon]\nname = ib0\n", "unknown": "nmae = ib0\n"}
+FILES = {"quoted": 'name = "ib0"\n', "sections": "[daemon]\nname = ib0\n", "unknown": "nmae = ib0\n",
+                  "empty": "", "reserved": 'Switch 2 "s"\n[1] "softib-sm"[1]\nHca 1 "softib-sm"\n[1] "s"[1]\n'}
 MANY_HCAS = " ".join(f"h{number}" for number in range(49))
 
 # (program, exit status): arguments and message.
@@ -97,6 +98,8 @@ REFUSALS = {
         (f"show nud {EVERY_STATE}", "too many states"),
     ),
     ("ibarp", 1): (
+        ("metrics --serve 127.0.0.1:0 --password-file empty",
+         "--password-file empty: has no password; openssl rand -hex 32 makes one"),
         ("metrics --serve 127.0.0.1:0 --password-file /proc/nowhere",
          "--password-file /proc/nowhere: cannot be read: No such file or directory"),
         ("metrics --serve 127.0.0.1:0 --password-file /dev/null",
@@ -109,6 +112,8 @@ REFUSALS = {
         ("-f /proc/nowhere", "no ipoibd is running in this network namespace"),
     ),
     ("softib", 2): (
+        ("subnet --topology empty", "--topology: empty has no switch"),
+        ("subnet --topology reserved", "--topology: 'softib-sm' is the subnet manager's own HCA; rename that of reserved"),
         ("--subent", "unknown option '--subent'"),
         ("subnte", "unknown subcommand 'subnte'; did you mean subnet?"),
         ("capture", "no file to write; - is the standard output"),
@@ -328,8 +333,9 @@ def message_in(stderr, program, arguments):
 def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in CONFIGURATIONS.items():
+        for name, text in FILES.items():
             pathlib.Path(folder, name).write_text(text, encoding="ascii")
+            pathlib.Path(folder, name).chmod(0o600)
         for (program, status), rows in REFUSALS.items():
             for arguments, message in rows:
                 done = run(program, arguments, folder)
@@ -337,7 +343,7 @@ def main():
                 if found != (status, "", message):
                     wrong += 1
                     print(f"{program} {arguments}\n  is {found}\n  not {(status, '', message)}")
-        left = set(os.listdir(folder)) - set(CONFIGURATIONS)
+        left = set(os.listdir(folder)) - set(FILES)
     if left:
         print(f"left behind: {left}")
     sys.exit(1 if wrong or left else 0)

@@ -393,7 +393,7 @@ TEST(Ibarp, FlushesMatchingEntries) {
 TEST(Ibarp, RejectsInvalidFilters) {
   RunningServer server;
   const Handle handle(server.name());
-  const auto rejected = [&](auto change) {
+  const auto reason = [&](auto change) {
     struct Later {
       ibarp_filter filter;
       std::uint64_t more;
@@ -401,22 +401,28 @@ TEST(Ibarp, RejectsInvalidFilters) {
     later.filter.size = sizeof(ibarp_filter);
     change(later);
     const auto each = [](const ibarp_entry*, void*) { return 0; };
-    return ibarp_list_matching(handle.get(), &later.filter, each, nullptr) == -EINVAL;
+    const int error = ibarp_list_matching(handle.get(), &later.filter, each, nullptr);
+    EXPECT_THAT(error, testing::AnyOf(0, -EINVAL));
+    return error == 0 ? std::string() : std::string(ibarp_error(handle.get()));
   };
-  EXPECT_FALSE(rejected([](auto&) {}));
-  EXPECT_TRUE(rejected([](auto& f) { f.filter.size = 0; }));
-  EXPECT_TRUE(rejected([](auto& f) { f.filter.family = 99; }));
-  EXPECT_TRUE(rejected([](auto& f) { f.filter.prefix.family = 99; }));
-  EXPECT_TRUE(rejected([](auto& f) {
-    f.filter.prefix.family = AF_INET;
-    f.filter.prefix_length = 33;
-  }));
-  EXPECT_TRUE(rejected([](auto& f) { std::strcpy(f.filter.states, "asleep"); }));
-  EXPECT_FALSE(rejected([](auto& f) { f.filter.size = sizeof(f); })) << "a later version, unused";
-  EXPECT_TRUE(rejected([](auto& f) {
-    f.filter.size = sizeof(f);
-    f.more = 1;
-  }));
+  EXPECT_EQ(reason([](auto&) {}), "");
+  EXPECT_THAT(reason([](auto& f) { f.filter.size = 0; }), HasSubstr("filter->size is not set"));
+  EXPECT_THAT(reason([](auto& f) { f.filter.family = 99; }),
+              HasSubstr("address family must be AF_INET, AF_INET6 or 0"));
+  EXPECT_THAT(reason([](auto& f) { f.filter.prefix.family = 99; }),
+              HasSubstr("the prefix is not valid"));
+  EXPECT_THAT(reason([](auto& f) {
+                f.filter.prefix.family = AF_INET;
+                f.filter.prefix_length = 33;
+              }),
+              HasSubstr("the prefix is not valid"));
+  EXPECT_THAT(reason([](auto& f) { std::strcpy(f.filter.states, "asleep"); }), HasSubstr("asleep"));
+  EXPECT_EQ(reason([](auto& f) { f.filter.size = sizeof(f); }), "") << "a later version, unused";
+  EXPECT_THAT(reason([](auto& f) {
+                f.filter.size = sizeof(f);
+                f.more = 1;
+              }),
+              HasSubstr("the filter has conditions that this version of libibarp does not know"));
 }
 
 TEST(Ibarp, ListsTheStationsOfAllPages) {

@@ -8,6 +8,7 @@ namespace ipoib::link {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -147,6 +148,24 @@ TEST_F(NeighbourResolutionTest, RestoresOnlyWhatIsValidHere) {
             1U);
   EXPECT_THAT(listed(10),
               ElementsAre(IpAddress(Ipv4Address(0x0a2c000a)), IpAddress(Ipv4Address(0x0a2c0007))));
+}
+
+TEST_F(NeighbourResolutionTest, SaysWhyAnAddressCannotBeSet) {
+  const Gid group = Gid::parse("ff12:401b:ffff::ffff:ffff").value();
+  const auto nobody = Ipv4Address(0);
+  const auto why_not_set = [&](const IpAddress& address, const HwAddress& hardware) {
+    const auto set = all.set_permanent(address, hardware, now);
+    return set ? std::string() : set.error().message;
+  };
+  const auto why_not_pinned = [&](const IpAddress& address, const Gid& gid) {
+    const auto pinned = all.pin(address, gid);
+    return pinned ? std::string() : pinned.error().message;
+  };
+  EXPECT_EQ(why_not_set(nobody, kPeerHw), "0.0.0.0: no neighbour can have this address");
+  EXPECT_EQ(why_not_pinned(nobody, kPeerHw.gid), "0.0.0.0: no neighbour can have this address");
+  EXPECT_THAT(why_not_set(kPeer, {0, Qpn(1), group}),
+              HasSubstr(": not the address of a queue pair of a port"));
+  EXPECT_EQ(why_not_pinned(kPeer, group), group.to_string() + ": not the GID of a port");
 }
 
 }  // namespace

@@ -113,7 +113,8 @@ TEST(StoredOptions, OfAnotherVersionAreCalledSo) {
   for (const char* version : {"\"version\":1", "\"version\":\"2\"", "\"verse\":2"}) {
     const auto parsed = parse_options(changed("\"version\":5", version));
     ASSERT_FALSE(parsed) << version;
-    EXPECT_THAT(parsed.error().message, testing::HasSubstr("another version")) << version;
+    EXPECT_THAT(parsed.error().message, testing::HasSubstr("they are of another version of softib"))
+        << version;
   }
 }
 
@@ -190,7 +191,7 @@ TEST_F(StoredOptionsFile, ThatIsUnusableIsAnErrorWithAdvice) {
   EXPECT_THAT(garbage.error().message, testing::HasSubstr(folder_.options()));
   EXPECT_THAT(garbage.error().message, testing::HasSubstr("softib stop"));
   std::filesystem::resize_file(folder_.options(), kMaxStoredOptions + 1);
-  EXPECT_THAT(read_options(folder_).error().message, testing::HasSubstr("too long"));
+  EXPECT_THAT(read_options(folder_).error().message, testing::HasSubstr("the file is too long"));
   std::filesystem::remove(folder_.options());
   std::filesystem::create_symlink("/proc/self/comm", folder_.options());
   EXPECT_FALSE(read_options(folder_)) << "a link is not followed";
