@@ -50,7 +50,7 @@ std::string reason_of(bool has_failed) {
 
 TEST_F(LastErrorTest, SaysWhichObjectsAreInUse) {
   auto* const qp = near_.make_qp();
-  union ibv_gid group{};
+  ibv_gid group{};
   group.raw[0] = 0xff;
   group.raw[15] = 1;
   ASSERT_EQ(ibv_attach_mcast(qp, &group, 0xc001), 0);
