@@ -190,7 +190,7 @@ class World {
     if (packet.dlid == Lid(1)) return respond(from, packet);
     if (is_cut_) return;
     for (auto* const to : processes_) {
-      if (packet.dlid == to->node.port(0).lid && to->manager.is_recipient(0, packet)) {
+      if (packet.dlid == to->node.port({}).lid && to->manager.is_recipient(0, packet)) {
         to->manager.receive(0, packet, now_);
       }
     }

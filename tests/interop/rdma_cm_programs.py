@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from softib_subnet import PATIENCE, Subnet, equal, need, rsocket_preload, run_tests, skip, wait_for
@@ -57,16 +58,23 @@ def play(subnet, server, client, port, space=TCP):
     return started.end(), done.stdout
 
 
-def play_rping(subnet, server, client):
-    """At its end rping may close the channel before its thread waits on it, which is an error."""
+def play_rping(subnet, server, client, of_server=(), of_client=()):
+    """`of_server` and `of_client` are options of `softib run`."""
     for _ in range(5):
-        started = Server(subnet, *server, port=RPING_PORT)
-        done = subnet.run("b", *client, check=False)
+        started = Server(subnet, *server, port=RPING_PORT, options=of_server)
+        done = run_rping(subnet, client, of_client)
         output = started.end()
         if done.returncode == 0:
             return output, done.stdout
-        assert "rdma_get_cm_event: Bad file descriptor" in done.stdout, done.stdout
     raise AssertionError("it always closes its channel too early")
+
+
+def run_rping(subnet, client, options=()):
+    """At its end rping may close the channel before its thread waits on it, or while it does, which is an error."""
+    done = subnet.run("b", *client, options=options, check=False)
+    assert done.returncode == 0 or re.search("rdma_get_cm_event: (Bad file descriptor|Input/output error)",
+                                             done.stdout), done.stdout
+    return done
 
 
 def rping(*options, to=V4):
@@ -165,12 +173,12 @@ def programs_of_sockets_use_rsockets():
         server.process.kill()
 
 
-def play_perftest(subnet, program, *options):
+def play_perftest(subnet, program, *options, to=V4):
     """Of its two connections one after the other, the client may want the second before the server listens again;
     then it crashes."""
     for _ in range(20):
         server = Server(subnet, program, "-R", *options, port=PERFTEST_PORT)
-        done = subnet.run("b", program, "-R", *options, V4, check=False)
+        done = subnet.run("b", program, "-R", *options, to, check=False)
         if done.returncode == 0:
             server.end()
             return done.stdout
@@ -244,15 +252,89 @@ def nobody_listens():
         assert "RDMA_CM_EVENT_UNREACHABLE, error: 1" in output, output
 
 
+TWO_PORTS = """
+Switch 4 "switch"
+[1] "a"[1]
+[2] "a"[2]
+[3] "b"[1]
+[4] "b"[2]
+
+Hca 2 "a"
+[1] "switch"[1]
+[2] "switch"[2]
+
+Hca 2 "b"
+[1] "switch"[3]
+[2] "switch"[4]
+"""
+
+
+def ports_of_an_hca():
+    """Each has addresses, listeners and groups of its own. What is connected by second ports touches no first
+    one."""
+    with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+        file.write(TWO_PORTS)
+        file.flush()
+        with Subnet(SOFTIB, "--topology", file.name) as subnet:
+            nodes = subnet.nodes()
+            addresses = {name: nodes[name]["addresses"] for name in ("a[1]", "a[2]", "b[1]", "b[2]")}
+            equal(len({address for each in addresses.values() for address in each}), 8)
+
+            def sent(name):
+                return subnet.nodes()[name]["counters"]["sent_packets"]
+
+            def by_second_ports(plays):
+                before = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
+                plays()
+                after = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
+                equal(after[:2], before[:2])
+                assert all(now > then for now, then in zip(after[2:], before[2:])), (before, after)
+
+            for to, source in zip(addresses["a[2]"], addresses["b[2]"]):
+                for bound in (to, "::" if ":" in to else "0.0.0.0"):
+                    server, client = rping("-C", "3", to=to)
+                    by_second_ports(lambda: play_rping(subnet, [*server, "-a", bound], [*client, "-I", source]))
+            to, source = addresses["a[2]"][0], addresses["b[2]"][0]
+            by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source],
+                                         UDADDY_PORT, UDP))
+            # Nobody listens at the other port.
+            for at, other in (("a[2]", "a[1]"), ("a[1]", "a[2]")):
+                server, client = rping("-C", "3", to=addresses[at][0])
+                started = Server(subnet, *server, "-a", addresses[at][0], port=RPING_PORT)
+                refused = subnet.run("b", "rping", "-c", "-C", "1", "-a", addresses[other][0], check=False)
+                assert refused.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in refused.stdout, refused
+                run_rping(subnet, client)
+                started.end()
+            # Another process does.
+            server = rping("-C", "3", to=to)[0]
+            first = Server(subnet, *server, "-a", to, port=RPING_PORT)
+            second = Server(subnet, *server, "-a", addresses["a[1]"][0], port=RPING_PORT)
+            for each, name in ((second, "a[1]"), (first, "a[2]")):
+                run_rping(subnet, rping("-C", "3", to=addresses[name][0])[1])
+                each.end()
+            # Without an address of its own, a client takes the port that is up.
+            subnet.softib("set", "port", "b[1]", "down")
+            by_second_ports(lambda: play_rping(subnet, *rping("-C", "3", to=to)))
+            by_second_ports(lambda: play_perftest(subnet, "ib_send_bw", "-i", "2", "-n", "50", to=to))
+            subnet.softib("set", "port", "b[1]", "up")
+            # A member that is killed leaves by the port by which it has joined.
+            member = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-b", to,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            wait_for("the join", lambda: "joined" in member.stdout.readline())
+            joined = json.loads(subnet.softib("show", "--json"))["groups"]
+            member.kill()
+            member.wait()
+            wait_for("the end of the group",
+                     lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == len(joined) - 1)
+
+
 def addresses_of_the_operator():
     """They name the HCA from the first program on, also after the subnet process was killed."""
     with Subnet(SOFTIB) as subnet:
         server, client = rping("-C", "2", to="10.1.0.1")
         for bound in ("0.0.0.0", "10.1.0.1"):
             options = ("--address", "10.1.0.1", "--address=fd01::1")
-            started = Server(subnet, *server, "-a", bound, port=RPING_PORT, options=options)
-            subnet.run("b", *client, options=("--address", "10.1.0.2"))
-            started.end()
+            play_rping(subnet, [*server, "-a", bound], client, options, ("--address", "10.1.0.2"))
         equal(subnet.nodes()["a"]["addresses"], ["127.77.0.1", "fd77::1", "10.1.0.1", "fd01::1"])
         taken = subnet.run("b", "true", options=("--address", "10.1.0.1"), check=False)
         equal((taken.returncode, taken.stdout),
@@ -409,7 +491,7 @@ def captures_show_the_messages():
 run_tests([rping_carries_data, rping_serves_many_clients, ucmatose_transfers_on_many_connections,
            rsockets_carry_streams, programs_of_sockets_use_rsockets, other_programs,
            perftest_connects_by_the_rdma_cm, groups_of_multicast,
-           killed_members_leave_their_group,
+           killed_members_leave_their_group, ports_of_an_hca,
            addresses_of_the_operator, nobody_listens, nobody_has_the_address, a_port_is_used_once,
            the_end_of_a_server_is_a_disconnection, a_listener_that_is_stopped_and_killed,
            lost_messages_delay_connections, show_lists_listeners_and_connections,

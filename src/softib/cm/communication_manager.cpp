@@ -95,7 +95,7 @@ Result<Handle> CommunicationManager::connect(wire::CmReq req, const wire::PathRe
   req.mtu = path.mtu;
   req.primary = path_of_req(path, self_.ack_delay);
   req.alternate = {};
-  Connection connection(Route::along(path, port.grh_required), req, path, dependencies(), now);
+  Connection connection(Route::along(path, port), req, path, dependencies(), now);
   const auto peer = Peer::of(path.dlid, path.dgid, port.lmc);
   update(connections_.emplace(handle, Entry{std::move(connection), peer}).first->second);
   return handle;
@@ -139,7 +139,7 @@ Result<Handle> CommunicationManager::resolve(wire::CmSidrReq req, const wire::Pa
   if (resolution_.is_full()) return Error{ENOMEM, "too many requests for services"};
   req.request_id = new_handle();
   req.pkey = path.pkey;
-  resolution_.resolve(req, Route::along(path, port.grh_required), retries, now);
+  resolution_.resolve(req, Route::along(path, port), retries, now);
   return req.request_id;
 }
 
@@ -179,10 +179,11 @@ void CommunicationManager::update(Entry& entry) {
 
 // --- Stimuli -------------------------------------------------------------------------------------
 
-bool CommunicationManager::is_recipient(const wire::CmMessage& message, const Peer& peer) const {
+bool CommunicationManager::is_recipient(const wire::CmMessage& message, const Peer& peer,
+                                        std::uint8_t port) const {
   const CmRecipient recipient = recipient_of(message);
   if (const auto* const service = std::get_if<wire::ServiceId>(&recipient)) {
-    if (listeners_.find(*service)) return true;
+    if (listeners_.find(*service, port)) return true;
     // The request was answered, or a listener that has gone since has not answered it yet.
     const auto* const req = std::get_if<wire::CmReq>(&message);
     return req != nullptr ? by_request_.contains({peer, req->local_id})
@@ -256,7 +257,7 @@ void CommunicationManager::on_message(const wire::CmReq& req, const Incoming& in
     reply(in, rej);
   };
   if (const auto rej = refusal(req, in.port)) return reject_with(*rej);
-  const auto listener = listeners_.find(req.service_id);
+  const auto listener = listeners_.find(req.service_id, in.port.number);
   if (!listener) return reject_with({.reason = CmRejReason::invalid_service_id});
   const QpKey qp{in.peer(), req.qpn};
   if (const auto other = by_qp_.find(qp); other != by_qp_.end()) {
@@ -272,7 +273,7 @@ void CommunicationManager::on_message(const wire::CmReq& req, const Incoming& in
   by_request_.emplace(key, handle);
   by_qp_.emplace(qp, handle);
   connections_.emplace(handle, std::move(entry));
-  out_.events.push_back({handle, ConnectionRequested{*listener, req}});
+  out_.events.push_back({handle, ConnectionRequested{*listener, req, in.port.number}});
 }
 
 void CommunicationManager::on_message(const wire::CmMra& mra, const Incoming& in) {
@@ -347,7 +348,7 @@ void CommunicationManager::on_message(const wire::CmSidrReq& req, const Incoming
     ++out_.counters.duplicates[wire::CmMessage(req).index()];
     return;
   }
-  const auto listener = listeners_.find(req.service_id);
+  const auto listener = listeners_.find(req.service_id, in.port.number);
   if (!listener) {
     return reply(in, wire::CmSidrRep{.request_id = req.request_id,
                                      .status = wire::CmSidrStatus::unsupported_service,

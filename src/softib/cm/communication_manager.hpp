@@ -43,8 +43,9 @@ class CommunicationManager {
 
   /// Listens as Listeners::add() says, for REQ and SIDR_REQ of any peer.
   [[nodiscard]] ipoib::Result<ListenerId> listen(wire::ServiceId service,
-                                                 std::uint64_t mask = Listeners::kExact) {
-    return listeners_.add(service, mask);
+                                                 std::uint64_t mask = Listeners::kExact,
+                                                 std::uint8_t port = Listeners::kAnyPort) {
+    return listeners_.add(service, mask, port);
   }
   /// Stops listening. Requests that have been reported stay.
   void stop_listening(ListenerId listener) { listeners_.remove(listener); }
@@ -90,9 +91,10 @@ class CommunicationManager {
 
   // --- Stimuli ----------------------------------------------------------------------------------
 
-  /// Whether a message from this port is for this manager, rather than for another process of the
-  /// node.
-  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, const Peer& from) const;
+  /// Whether a message that has come to this port of the HCA is for this manager, rather than for
+  /// another process of the node.
+  [[nodiscard]] bool is_recipient(const wire::CmMessage& message, const Peer& from,
+                                  std::uint8_t port) const;
   /// A MAD of class 7 has come. The caller has checked Q_Key, P_Key and GRH.
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);

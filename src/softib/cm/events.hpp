@@ -23,6 +23,7 @@ using ListenerId = ipoib::Strong<struct ListenerIdTag, std::uint32_t>;
 struct ConnectionRequested {
   ListenerId listener;
   wire::CmReq req;
+  std::uint8_t port = 1;  ///< of the HCA, where it has arrived
 };
 /// The peer has accepted; confirm() or reject() answers.
 struct Accepted {
@@ -53,6 +54,7 @@ struct ServiceRequested {
   ListenerId listener;
   wire::CmSidrReq req;
   wire::PathRecord path;  ///< to the peer; without GIDs if its MAD had no GRH
+  std::uint8_t port = 1;  ///< of the HCA, where it has arrived
 };
 /// The last event. The peer has answered, perhaps with a refusal.
 struct ServiceResolved {

@@ -10,9 +10,11 @@ namespace softib::cm {
 using ipoib::Error;
 using ipoib::Result;
 
-Result<ListenerId> Listeners::add(wire::ServiceId service, std::uint64_t mask) {
-  const Range range{mask, service.value() & mask};
+Result<ListenerId> Listeners::add(wire::ServiceId service, std::uint64_t mask, std::uint8_t port) {
+  const Range range{mask, service.value() & mask, port};
   const bool taken = std::ranges::any_of(by_range_, [&](const auto& one) {
+    const auto other = one.first.port;
+    if (port != other && port != kAnyPort && other != kAnyPort) return false;
     const std::uint64_t common = one.first.mask & mask;
     return (one.first.service & common) == (range.service & common);
   });
@@ -32,13 +34,15 @@ void Listeners::remove(ListenerId listener) {
   listeners_.erase(found);
 }
 
-std::optional<ListenerId> Listeners::find(wire::ServiceId service) const {
+std::optional<ListenerId> Listeners::find(wire::ServiceId service, std::uint8_t port) const {
   for (auto at = by_range_.begin(); at != by_range_.end();) {
     const std::uint64_t mask = at->first.mask;
-    const auto found = by_range_.find({mask, service.value() & mask});
-    if (found != by_range_.end()) return found->second;
+    for (const auto at_port : {port, kAnyPort}) {
+      const auto found = by_range_.find({mask, service.value() & mask, at_port});
+      if (found != by_range_.end()) return found->second;
+    }
     if (mask == kExact) break;
-    at = by_range_.lower_bound({mask + 1, 0});
+    at = by_range_.lower_bound({mask + 1, 0, kAnyPort});
   }
   return std::nullopt;
 }

@@ -13,18 +13,21 @@ namespace softib::cm {
 class Listeners {
  public:
   static constexpr std::uint64_t kExact = ~std::uint64_t{0};
+  static constexpr std::uint8_t kAnyPort = 0;
 
-  /// Listens on all services that equal `service` in the bits of `mask`. Fails with EBUSY if a
-  /// listener has one of them, and with ENOMEM beyond kMaxListeners.
-  [[nodiscard]] ipoib::Result<ListenerId> add(wire::ServiceId service, std::uint64_t mask);
+  /// Listens at a port of the HCA on all services that equal `service` in the bits of `mask`. Fails
+  /// with EBUSY if a listener has one of them, and with ENOMEM beyond kMaxListeners.
+  [[nodiscard]] ipoib::Result<ListenerId> add(wire::ServiceId service, std::uint64_t mask,
+                                              std::uint8_t port);
   void remove(ListenerId listener);
-  [[nodiscard]] std::optional<ListenerId> find(wire::ServiceId service) const;
+  [[nodiscard]] std::optional<ListenerId> find(wire::ServiceId service, std::uint8_t port) const;
   [[nodiscard]] std::size_t size() const { return listeners_.size(); }
 
  private:
   struct Range {
     std::uint64_t mask = 0;
     std::uint64_t service = 0;  ///< without the bits that the mask lacks
+    std::uint8_t port = kAnyPort;
     friend auto operator<=>(const Range&, const Range&) = default;
   };
   std::map<ListenerId, Range> listeners_;

@@ -4,9 +4,9 @@
 
 namespace softib::cm {
 
-Route Route::along(const wire::PathRecord& path, bool needs_grh) {
-  Route route{path.slid, path.dlid, path.sl, path.pkey, std::nullopt};
-  if (needs_grh || path.hop_limit > ipoib::kSubnetHopLimit) {
+Route Route::along(const wire::PathRecord& path, const PortAttributes& port) {
+  Route route{path.slid, path.dlid, path.sl, path.pkey, std::nullopt, port.number};
+  if (port.grh_required || path.hop_limit > ipoib::kSubnetHopLimit) {
     route.grh.emplace();
     route.grh->traffic_class = path.traffic_class;
     route.grh->flow_label = path.flow_label;
@@ -20,7 +20,7 @@ Route Route::along(const wire::PathRecord& path, bool needs_grh) {
 Route Route::back(const MadPacket& received) {
   MadPacket reply = received;
   reply.reverse();
-  return {reply.slid, reply.dlid, reply.sl, reply.pkey, reply.grh};
+  return {reply.slid, reply.dlid, reply.sl, reply.pkey, reply.grh, reply.port};
 }
 
 MadPacket Route::packet(const wire::CmMad& mad) const {
@@ -32,6 +32,7 @@ MadPacket Route::packet(const wire::CmMad& mad) const {
   packet.source = packet.destination = wire::kGsiQpn;
   packet.qkey = wire::kGsiQKey;
   packet.grh = grh;
+  packet.port = port;
   mad.emit(packet.mad);
   return packet;
 }

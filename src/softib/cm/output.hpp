@@ -21,10 +21,10 @@ struct Route {
   ServiceLevel sl;
   PKey pkey = ipoib::kDefaultPKey;
   std::optional<wire::Grh> grh;
+  std::uint8_t port = 1;  ///< of the HCA, by which the MADs leave
 
-  /// The route along `path`, from the port of `path.slid`. With `needs_grh` it has a GRH also
-  /// within the subnet.
-  [[nodiscard]] static Route along(const wire::PathRecord& path, bool needs_grh);
+  /// The route along `path` from a port.
+  [[nodiscard]] static Route along(const wire::PathRecord& path, const PortAttributes& port);
   [[nodiscard]] static Route back(const MadPacket& received);
   [[nodiscard]] MadPacket packet(const wire::CmMad& mad) const;
 };

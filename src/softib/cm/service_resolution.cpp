@@ -75,7 +75,7 @@ void ServiceResolution::on_request(Handle handle, const Peer& peer, const Route&
     path.traffic_class = route.grh->traffic_class;
     path.hop_limit = route.grh->hop_limit;
   }
-  out_.events.push_back({handle, ServiceRequested{listener, req, path}});
+  out_.events.push_back({handle, ServiceRequested{listener, req, path, route.port}});
 }
 
 void ServiceResolution::on_reply(const wire::CmSidrRep& rep, const Peer& from, std::uint8_t lmc) {

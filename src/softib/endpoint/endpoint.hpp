@@ -71,7 +71,7 @@ class Endpoint final : public PacketSink,
   void detach();
   [[nodiscard]] HcaPorts ports() const override;
   [[nodiscard]] NodeIndex node_of(std::uint8_t port) const override;
-  /// The port that is node(), to which the IP addresses of the HCA belong.
+  /// The port that is node().
   [[nodiscard]] PortAttributes first_port() const { return read(ports_.front()); }
   /// Makes the processes on the HCA of `node` check the records of its ports; for the subnet
   /// process after a change. Returns false if one could not be woken; the caller has to try again.

@@ -93,8 +93,7 @@ std::optional<NodeIndex> Fabric::find(std::string_view name) const {
 
 std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
   if (const auto by_default = node_of(address)) {
-    const bool is_first = node(*by_default) && hca_of(*by_default) == *by_default;
-    return is_first ? by_default : std::nullopt;
+    return node(*by_default) ? by_default : std::nullopt;
   }
   if (!check_address(address)) return std::nullopt;
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {

@@ -55,8 +55,7 @@ class Fabric {
   [[nodiscard]] std::optional<subnet::Node> node(NodeIndex node) const;
   /// The first port of the HCA with this name.
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
-  /// The node with an IP address, default addresses included. Only the first port of an HCA has
-  /// addresses.
+  /// The node with an IP address, default addresses included. Each port of an HCA is a node.
   [[nodiscard]] std::optional<NodeIndex> find(const IpAddress& address) const;
   /// The record of a switch, with its port 0; nullopt as node().
   [[nodiscard]] std::optional<subnet::Node> switch_node(SwitchIndex at) const;

@@ -1,6 +1,9 @@
-// Addresses of the RDMA connection manager: IP addresses with ports, and those of AF_IB.
+// Addresses of the RDMA connection manager: IP addresses with ports, those of AF_IB, and the ports
+// of HCAs that have them.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -13,6 +16,13 @@
 namespace softib::rdma_cm {
 
 namespace wire = ipoib::wire;
+
+/// A port of an HCA of the process.
+struct LocalPort {
+  std::size_t hca = 0;  ///< counted from 0
+  std::uint8_t number = 1;
+  friend auto operator<=>(const LocalPort&, const LocalPort&) = default;
+};
 
 /// A port space, with the values of the ABI (enum rdma_ucm_port_space). Those of TCP and UDP end
 /// with the number of the IP protocol.

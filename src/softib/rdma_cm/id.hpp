@@ -55,7 +55,7 @@ struct Id {
 
   Address source;
   Address destination;
-  std::optional<std::size_t> hca;  ///< once it is bound to one
+  std::optional<LocalPort> local;  ///< once it is bound to one
   Gid dgid;
   PKey pkey;
   std::optional<wire::PathRecord> path;

@@ -175,7 +175,7 @@ std::optional<IdStatus> Manager::status(IdHandle handle) const {
   const auto found = ids_.find(handle);
   if (found == ids_.end()) return std::nullopt;
   const Id& id = found->second;
-  IdStatus status{.hca = id.hca.value_or(0),
+  IdStatus status{.hca = id.local ? id.local->hca : 0,
                   .handle = handle,
                   .space = id.space,
                   .state = id.state,
@@ -251,9 +251,9 @@ void Manager::remove(Id& id, TimePoint now) {
     if (is_own) leave(join->second, now);
     join = is_own ? joins_.erase(join) : std::next(join);
   }
-  if (id.hca) hcas_.at(*id.hca)->sa.cancel(handle);
+  if (id.local) hca_of(id).sa.cancel(handle);
   if (id.connection) {
-    hcas_.at(*id.hca)->cm.destroy(*id.connection, now);
+    hca_of(id).cm.destroy(*id.connection, now);
     drop_connection(id);
   }
   if (id.has_port) ports_.release(handle, id.bound_space, port_of(id.source), node_);
@@ -293,38 +293,51 @@ Result<void> Manager::bind(ChannelId channel, IdHandle handle, const Address& ad
   return bind(**id, address);
 }
 
-/// Binds the ID to the HCA that has the address. A wildcard belongs to none.
-Result<void> Manager::bind_hca(Id& id, const Address& address) {
+/// The ports of the process that have a cable.
+std::vector<LocalPort> Manager::local_ports() const {
+  std::vector<LocalPort> ports;
+  for (const auto& hca : hcas_) {
+    const HcaPorts of_hca = node_.ports(hca->number);
+    for (const auto& port : of_hca.all()) {
+      if (port.has_cable) ports.push_back({hca->number, port.number});
+    }
+  }
+  return ports;
+}
+
+/// Binds the ID to the port that has the address. A wildcard belongs to none.
+Result<void> Manager::bind_port(Id& id, const Address& address) {
   if (is_wildcard(address)) return {};
   std::optional<Node::Local> local;
   if (const auto* const ip = std::get_if<IpEndpoint>(&address)) {
     local = node_.find_local(ip->address);
-    if (!local) return Error{EADDRNOTAVAIL, "no HCA of the process has this address"};
+    if (!local) return Error{EADDRNOTAVAIL, "no port of the process has this address"};
   } else {
     const auto& ib = std::get<IbEndpoint>(address);
+    const auto ports = local_ports();
     const auto found = std::ranges::find_if(
-        hcas_, [&](const auto& hca) { return node_.port(hca->number).gid() == ib.gid; });
-    if (found == hcas_.end()) return Error{ENODEV, "no HCA of the process has this GID"};
-    local = {(*found)->number, ib.pkey, {}};
+        ports, [&](const LocalPort& port) { return node_.port(port).gid() == ib.gid; });
+    if (found == ports.end()) return Error{ENODEV, "no port of the process has this GID"};
+    local = {*found, ib.pkey, {}};
   }
-  use_hca(id, local->hca, local->pkey);
+  use_port(id, local->port, local->pkey);
   return {};
 }
 
-/// Makes the ID use an HCA, in any partition of the port unless one is named.
-void Manager::use_hca(Id& id, std::size_t hca, PKey pkey) const {
-  id.hca = hca;
-  id.pkey = pkey.is_valid() ? pkey : usable_pkey(node_.port(hca));
+/// Makes the ID use a port, in any of its partitions unless one is named.
+void Manager::use_port(Id& id, const LocalPort& port, PKey pkey) const {
+  id.local = port;
+  id.pkey = pkey.is_valid() ? pkey : usable_pkey(node_.port(port));
 }
 
 Result<void> Manager::bind(Id& id, const Address& address) {
   Address local = address;
-  if (auto done = bind_hca(id, local); !done) return done;
+  if (auto done = bind_port(id, local); !done) return done;
   PortSpace space = id.space;
   if (auto* const ib = std::get_if<IbEndpoint>(&local)) {
     const auto chosen = choose_space(id.space, *ib);
     if (!chosen) {
-      id.hca.reset();
+      id.local.reset();
       return Error{EPROTONOSUPPORT, "the service ID is in no port space"};
     }
     space = *chosen;
@@ -332,7 +345,7 @@ Result<void> Manager::bind(Id& id, const Address& address) {
   const auto port = ports_.bind(
       {id.handle, space, local, id.reuses_address, is_family_only(id, local)}, node_, random_);
   if (!port) {
-    id.hca.reset();
+    id.local.reset();
     return port.error();
   }
   id.bound_space = space;
@@ -366,7 +379,7 @@ Result<void> Manager::resolve_address(ChannelId channel, IdHandle handle, const 
 
 std::optional<Node::Remote> Manager::find_destination(const Id& id) const {
   if (is_any(id.destination) || is_loopback(id.destination)) {
-    return Node::Remote{node_.port(id.hca.value_or(0)).gid()};
+    return Node::Remote{id.local ? node_.port(*id.local).gid() : node_.ports(0).preferred().gid()};
   }
   if (const auto* const ib = std::get_if<IbEndpoint>(&id.destination)) {
     return Node::Remote{ib->gid};
@@ -383,6 +396,18 @@ void Manager::retry_addresses(TimePoint now) {
   for (const auto& [deadline, handle] : waiting) try_to_resolve(changed(handle), now);
 }
 
+/// The port from which an ID that is bound to none connects: the one that has the GID itself, or
+/// else the first one that is up.
+LocalPort Manager::choose_port(const Gid& destination) const {
+  const auto ports = local_ports();
+  if (ports.empty()) return {0, node_.ports(0).preferred().number};
+  return *std::ranges::max_element(ports, {}, [&](const LocalPort& at) {
+    const PortAttributes port = node_.port(at);
+    const int is_up = port.state == PortState::active && !hcas_.at(at.hca)->is_lost ? 1 : 0;
+    return is_up + (port.gid() == destination ? 1 : 0);
+  });
+}
+
 /// Looks for the destination. A node may appear within the time that the user gives, so it is
 /// looked for once more at the end.
 void Manager::try_to_resolve(Id& id, TimePoint now) {
@@ -395,23 +420,15 @@ void Manager::try_to_resolve(Id& id, TimePoint now) {
     return tell(id, EventType::address_error, -ETIMEDOUT);
   }
   const auto& from = found->from;
-  if (!id.hca && from) use_hca(id, from->hca, from->pkey);
-  if (!id.hca) {
-    // The choice is the HCA that has the address itself, or else the first one that is up.
-    const auto chosen = std::ranges::max_element(hcas_, {}, [&](const auto& hca) {
-      const PortAttributes port = node_.port(hca->number);
-      const int is_up = port.state == PortState::active && !hca->is_lost ? 1 : 0;
-      return is_up + (port.gid() == found->gid ? 1 : 0);
-    });
-    use_hca(id, (*chosen)->number, PKey());
-  }
+  if (!id.local && from) use_port(id, from->port, from->pkey);
+  if (!id.local) use_port(id, choose_port(found->gid), PKey());
   id.dgid = found->gid;
   const auto local_port = port_of(id.source);
   if (auto* const ip = std::get_if<IpEndpoint>(&id.source)) {
     const IpAddress& to = std::get<IpEndpoint>(id.destination).address;
-    if (is_any(id.source)) ip->address = from ? from->address : node_.source(*id.hca, to);
+    if (is_any(id.source)) ip->address = from ? from->address : node_.source(*id.local, to);
   } else if (auto* const ib = std::get_if<IbEndpoint>(&id.source)) {
-    ib->gid = node_.port(*id.hca).gid();
+    ib->gid = node_.port(*id.local).gid();
     const PKey wanted = std::get<IbEndpoint>(id.destination).pkey;
     if (wanted.is_valid()) id.pkey = wanted;
     ib->pkey = id.pkey;
@@ -447,7 +464,7 @@ Result<void> Manager::resolve_route(ChannelId channel, IdHandle handle, ipoib::D
   const auto owned_id = owned(channel, handle, IdState::address_resolved);
   if (!owned_id) return owned_id.error();
   Id& id = **owned_id;
-  const PortAttributes port = node_.port(*id.hca);
+  const PortAttributes port = node_.port(*id.local);
   if (port.is_ethernet()) {
     id.path = ethernet_path(id, port);
     id.state = IdState::route_resolved;
@@ -465,7 +482,7 @@ Result<void> Manager::resolve_route(ChannelId channel, IdHandle handle, ipoib::D
     query.record.traffic_class = id.tos;
     query.components |= wire::PathRecord::kTrafficClass;
   }
-  hcas_.at(*id.hca)->sa.begin(handle, query, port, timeout, now);
+  hca_of(id).sa.begin(handle, query, port, timeout, now);
   id.state = IdState::route_query;
   return {};
 }
@@ -492,9 +509,9 @@ Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlo
   auto reserved = ports_.listen(
       {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)}, node_);
   if (!reserved) return reserved;
-  for (const auto& hca : hcas_) {
-    if (id.hca && *id.hca != hca->number) continue;
-    if (auto started = start_listening(id, hca->number); !started) {
+  for (const auto& port : local_ports()) {
+    if (id.local && *id.local != port) continue;
+    if (auto started = start_listening(id, port); !started) {
       stop_listening(id);
       return started;
     }
@@ -504,20 +521,21 @@ Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlo
   return {};
 }
 
-Result<void> Manager::start_listening(const Id& id, std::size_t hca) {
+Result<void> Manager::start_listening(const Id& id, const LocalPort& port) {
   const auto service = service_id_of(id.bound_space, id.source);
-  const auto found = listeners_.find({hca, service});
+  const auto found = listeners_.find({port, service});
   if (found != listeners_.end()) {
     found->second.ids.push_back(id.handle);
     return {};
   }
-  const auto listener = hcas_.at(hca)->cm.listen(service);
+  auto& cm = hcas_.at(port.hca)->cm;
+  const auto listener = cm.listen(service, cm::Listeners::kExact, port.number);
   if (!listener) return listener.error();
-  if (!node_.announce(hca, service)) {
-    hcas_.at(hca)->cm.stop_listening(*listener);
+  if (!node_.announce(port, service)) {
+    cm.stop_listening(*listener);
     return Error{EBUSY, "cannot tell the node about the service"};
   }
-  listeners_[{hca, service}] = {*listener, {id.handle}};
+  listeners_[{port, service}] = {*listener, {id.handle}};
   return {};
 }
 
@@ -529,7 +547,7 @@ void Manager::stop_listening(const Id& id) {
       ++at;
       continue;
     }
-    hcas_.at(key.first)->cm.stop_listening(shared.listener);
+    hcas_.at(key.first.hca)->cm.stop_listening(shared.listener);
     node_.withdraw(key.first, key.second);
     at = listeners_.erase(at);
   }
@@ -539,11 +557,11 @@ void Manager::stop_listening(const Id& id) {
 
 void Manager::keep_connection(Id& id, cm::Handle handle) {
   id.connection = handle;
-  hcas_.at(*id.hca)->by_connection[handle] = id.handle;
+  hca_of(id).by_connection[handle] = id.handle;
 }
 
 void Manager::drop_connection(Id& id) {
-  hcas_.at(*id.hca)->by_connection.erase(*id.connection);
+  hca_of(id).by_connection.erase(*id.connection);
   id.connection.reset();
 }
 
@@ -577,7 +595,7 @@ Result<void> Manager::send_req(Id& id, const ConnectionParameters& parameters, T
   req.srq = parameters.srq;
   const std::size_t offset = write_ip_header(id, req.private_data);
   if (!write_data(parameters.data, offset, req.private_data)) return too_long();
-  const auto handle = hcas_.at(*id.hca)->cm.connect(req, *id.path, node_.port(*id.hca), now);
+  const auto handle = hca_of(id).cm.connect(req, *id.path, node_.port(*id.local), now);
   if (!handle) return handle.error();
   keep_connection(id, *handle);
   return {};
@@ -588,8 +606,8 @@ Result<void> Manager::send_sidr_req(Id& id, const ConnectionParameters& paramete
   req.service_id = service_id_of(id.space, id.destination);
   const std::size_t offset = write_ip_header(id, req.private_data);
   if (!write_data(parameters.data, offset, req.private_data)) return too_long();
-  const auto handle = hcas_.at(*id.hca)->cm.resolve(
-      req, *id.path, {cm::time_of(kResponseTimeout), kMaxCmRetries}, node_.port(*id.hca), now);
+  const auto handle = hca_of(id).cm.resolve(
+      req, *id.path, {cm::time_of(kResponseTimeout), kMaxCmRetries}, node_.port(*id.local), now);
   if (!handle) return handle.error();
   keep_connection(id, *handle);
   return {};
@@ -599,7 +617,7 @@ Result<void> Manager::send_sidr_req(Id& id, const ConnectionParameters& paramete
 Result<void> Manager::send_sidr_rep(Id& id, wire::CmSidrRep rep, const UserData& data,
                                     TimePoint now) {
   if (!write_data(data, 0, rep.private_data)) return too_long();
-  auto sent = hcas_.at(*id.hca)->cm.answer(*id.connection, rep, now);
+  auto sent = hca_of(id).cm.answer(*id.connection, rep, now);
   if (sent) drop_connection(id);
   return sent;
 }
@@ -622,7 +640,7 @@ Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t u
     rep.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
     rep.srq = parameters.srq;
     if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
-    sent = hcas_.at(*id.hca)->cm.accept(*id.connection, rep, now);
+    sent = hca_of(id).cm.accept(*id.connection, rep, now);
   }
   if (!sent) return sent;
   id.qpn = parameters.qpn;
@@ -634,7 +652,7 @@ Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t u
 Result<void> Manager::confirm(ChannelId channel, IdHandle handle, TimePoint now) {
   const auto id = connected(channel, handle);
   if (!id) return id.error();
-  auto sent = hcas_.at(*(*id)->hca)->cm.confirm(*(*id)->connection, {});
+  auto sent = hca_of(**id).cm.confirm(*(*id)->connection, {});
   settle(now);
   return sent;
 }
@@ -655,7 +673,7 @@ Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData&
     wire::CmRej rej;
     rej.reason = reason;
     if (!write_data(data, 0, rej.private_data)) return too_long();
-    sent = hcas_.at(*id.hca)->cm.reject(*id.connection, rej, now);
+    sent = hca_of(id).cm.reject(*id.connection, rej, now);
     if (sent) drop_connection(id);
   }
   if (!sent) return sent;
@@ -670,7 +688,7 @@ Result<void> Manager::disconnect(ChannelId channel, IdHandle handle, TimePoint n
   const IdState state = (*id)->state;
   if (state != IdState::connect && state != IdState::disconnected) return wrong_state();
   if ((*id)->connection) {
-    (void)hcas_.at(*(*id)->hca)->cm.disconnect(*(*id)->connection, {}, now);
+    (void)hca_of(**id).cm.disconnect(*(*id)->connection, {}, now);
   }
   settle(now);
   return {};
@@ -679,7 +697,7 @@ Result<void> Manager::disconnect(ChannelId channel, IdHandle handle, TimePoint n
 Result<void> Manager::communication_established(ChannelId channel, IdHandle handle, TimePoint now) {
   const auto id = connected(channel, handle);
   if (!id) return id.error();
-  auto done = hcas_.at(*(*id)->hca)->cm.communication_established(*(*id)->connection);
+  auto done = hca_of(**id).cm.communication_established(*(*id)->connection);
   settle(now);
   return done;
 }
@@ -725,10 +743,10 @@ Result<QpAttributes> Manager::init_qp(ChannelId channel, IdHandle handle,
   const auto found = find(channel, handle);
   if (!found) return found.error();
   const Id& id = **found;
-  if (!id.hca) return Error{EINVAL, "the ID is not bound to an HCA"};
+  if (!id.local) return Error{EINVAL, "the ID is not bound to a port"};
   const cm::Connection* connection = nullptr;
-  if (id.connection) connection = hcas_.at(*id.hca)->cm.connection(*id.connection);
-  return qp_attributes(id, state, node_.port(*id.hca),
+  if (id.connection) connection = hca_of(id).cm.connection(*id.connection);
+  return qp_attributes(id, state, node_.port(*id.local),
                        connection == nullptr ? nullptr : &connection->parameters());
 }
 

@@ -70,8 +70,8 @@ class Manager {
                                                      ipoib::TimePoint now);
   /// Moves an ID and its events from channel `from`. Returns the same as destroy().
   [[nodiscard]] ipoib::Result<std::uint32_t> migrate(ChannelId to, ChannelId from, IdHandle id);
-  /// Binds an ID. Fails with EADDRNOTAVAIL or ENODEV if no HCA of the process has the address, with
-  /// EADDRINUSE as Ports says, and with EPROTONOSUPPORT for a service ID of no port space.
+  /// Binds an ID. Fails with EADDRNOTAVAIL or ENODEV if no port of the process has the address,
+  /// with EADDRINUSE as Ports says, and with EPROTONOSUPPORT for a service ID of no port space.
   [[nodiscard]] ipoib::Result<void> bind(ChannelId channel, IdHandle id, const Address& address);
   /// Resolves a destination; `source` may be none. The event is address_resolved or address_error.
   [[nodiscard]] ipoib::Result<void> resolve_address(ChannelId channel, IdHandle id,
@@ -102,7 +102,7 @@ class Manager {
   /// Data have arrived on the accepted connection. Fails with EISCONN if its RTU has arrived, too.
   [[nodiscard]] ipoib::Result<void> communication_established(ChannelId channel, IdHandle id,
                                                               ipoib::TimePoint now);
-  /// Joins a datagram ID that is bound to an HCA to the multicast group of an address. The event is
+  /// Joins a datagram ID that is bound to a port to the multicast group of an address. The event is
   /// multicast_join or multicast_error with this `uid`. Fails with ENOMEM beyond kMaxJoins.
   [[nodiscard]] ipoib::Result<JoinHandle> join(ChannelId channel, IdHandle id, std::uint64_t uid,
                                                const Address& group, bool is_send_only,
@@ -168,14 +168,14 @@ class Manager {
     JoinHandle handle;
     IdHandle id;
     std::uint64_t uid = 0;
-    std::size_t hca = 0;
+    LocalPort port;
     Gid mgid;
     std::uint8_t join_state = 0;
     bool is_member = false;
     std::uint32_t events_reported = 0;
   };
-  /// IDs on the same service of an HCA share a listener of the communication manager.
-  using ServiceKey = std::pair<std::size_t, wire::ServiceId>;
+  /// IDs on the same service of a port share a listener of the communication manager.
+  using ServiceKey = std::pair<LocalPort, wire::ServiceId>;
   struct SharedListener {
     cm::ListenerId listener;
     std::vector<IdHandle> ids;
@@ -197,11 +197,14 @@ class Manager {
   void tell(const Id& id, Event event);
 
   [[nodiscard]] ipoib::Result<void> bind(Id& id, const Address& address);
-  [[nodiscard]] ipoib::Result<void> bind_hca(Id& id, const Address& address);
-  void use_hca(Id& id, std::size_t hca, PKey pkey) const;
+  [[nodiscard]] std::vector<LocalPort> local_ports() const;
+  [[nodiscard]] ipoib::Result<void> bind_port(Id& id, const Address& address);
+  void use_port(Id& id, const LocalPort& port, PKey pkey) const;
+  [[nodiscard]] LocalPort choose_port(const Gid& destination) const;
+  [[nodiscard]] HcaState& hca_of(const Id& id) const { return *hcas_.at(id.local->hca); }
   [[nodiscard]] std::optional<Node::Remote> find_destination(const Id& id) const;
   void try_to_resolve(Id& id, ipoib::TimePoint now);
-  [[nodiscard]] ipoib::Result<void> start_listening(const Id& id, std::size_t hca);
+  [[nodiscard]] ipoib::Result<void> start_listening(const Id& id, const LocalPort& port);
   void stop_listening(const Id& id);
   [[nodiscard]] ipoib::Result<void> send_req(Id& id, const ConnectionParameters& parameters,
                                              ipoib::TimePoint now);
@@ -221,12 +224,13 @@ class Manager {
   void leave(const Join& join, ipoib::TimePoint now);
   void on_event(HcaState& hca, const cm::Event& event, ipoib::TimePoint now);
   struct Request;
-  [[nodiscard]] bool on_request(HcaState& hca, const Request& request);
-  void on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req);
+  [[nodiscard]] bool on_request(const Request& request);
+  void on_connection_request(HcaState& hca, cm::Handle handle,
+                             const cm::ConnectionRequested& asked);
   void on_service_request(HcaState& hca, cm::Handle handle, const cm::ServiceRequested& request,
                           ipoib::TimePoint now);
   void on_connection_event(Id& id, const cm::Event& event);
-  [[nodiscard]] Id* find_listener(std::size_t hca, wire::ServiceId service,
+  [[nodiscard]] Id* find_listener(const LocalPort& port, wire::ServiceId service,
                                   const Address& destination);
 
   Node& node_;

@@ -17,6 +17,7 @@ using ipoib::TimePoint;
 /// A request of a peer for a connection or for a UD queue pair.
 struct Manager::Request {
   cm::Handle handle;
+  LocalPort port;  ///< where it has arrived
   wire::ServiceId service;
   ipoib::ConstBytes private_data;
   wire::PathRecord path;  ///< to the peer
@@ -79,17 +80,18 @@ bool Manager::is_recipient(std::size_t hca, const MadPacket& packet) const {
   }
   if (header->management_class != wire::mgmt_class::kCommMgt) return false;
   const auto mad = wire::CmMad::parse(packet.mad);
-  return mad && hcas_.at(hca)->cm.is_recipient(mad->message,
-                                               cm::Peer::sender_of(packet, node_.port(hca).lmc));
+  if (!mad) return false;
+  const auto from = cm::Peer::sender_of(packet, node_.port({hca, packet.port}).lmc);
+  return hcas_.at(hca)->cm.is_recipient(mad->message, from, packet.port);
 }
 
 void Manager::receive(std::size_t hca, const MadPacket& packet, TimePoint now) {
   const auto header = wire::MadHeader::parse(packet.mad);
   if (!header) return;
   if (header->management_class == wire::mgmt_class::kSubnAdm) {
-    hcas_.at(hca)->sa.receive(packet, node_.port(hca));
+    hcas_.at(hca)->sa.receive(packet, node_.port({hca, packet.port}));
   } else {
-    hcas_.at(hca)->cm.receive(packet, node_.port(hca), now);
+    hcas_.at(hca)->cm.receive(packet, node_.port({hca, packet.port}), now);
   }
   settle(now);
 }
@@ -115,14 +117,14 @@ TimePoint Manager::next_deadline() const {
 
 void Manager::process_gone(std::size_t hca, const cm::Peer& at, std::uint32_t slot,
                            std::uint32_t epoch, TimePoint now) {
-  hcas_.at(hca)->cm.process_gone(at, node_.port(hca).lmc, slot, epoch, now);
+  hcas_.at(hca)->cm.process_gone(at, node_.ports(hca).preferred().lmc, slot, epoch, now);
   settle(now);
 }
 
 void Manager::hca_lost(std::size_t hca, TimePoint now) {
   hcas_.at(hca)->is_lost = true;
   for (auto& [handle, id] : ids_) {
-    if (id.hca != hca) continue;
+    if (!id.local || id.local->hca != hca) continue;
     changed_ids_.insert(handle);
     if (id.connection) {
       hcas_.at(hca)->cm.destroy(*id.connection, now);
@@ -179,7 +181,7 @@ void Manager::on_path(Id& id, const SaRequests::Result& result) {
 
 void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
   if (const auto* const asked = std::get_if<cm::ConnectionRequested>(&event.what)) {
-    return on_connection_request(hca, event.handle, asked->req);
+    return on_connection_request(hca, event.handle, *asked);
   }
   if (const auto* const asked = std::get_if<cm::ServiceRequested>(&event.what)) {
     return on_service_request(hca, event.handle, *asked, now);
@@ -191,8 +193,9 @@ void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
 // --- Requests of peers ---------------------------------------------------------------------------
 
 /// The listener at the address, or else the one at the wildcard.
-Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Address& destination) {
-  const auto found = listeners_.find({hca, service});
+Id* Manager::find_listener(const LocalPort& port, wire::ServiceId service,
+                           const Address& destination) {
+  const auto found = listeners_.find({port, service});
   if (found == listeners_.end()) return nullptr;
   Id* wildcard = nullptr;
   for (const IdHandle handle : found->second.ids) {
@@ -208,7 +211,7 @@ Id* Manager::find_listener(std::size_t hca, wire::ServiceId service, const Addre
 }
 
 /// Handles a request of a peer. Returns false if there is no room for it now.
-bool Manager::on_request(HcaState& hca, const Request& request) {
+bool Manager::on_request(const Request& request) {
   const auto header = wire::CmIpHeader::parse(request.private_data);
   Address local = ib_endpoint(request.path.sgid, request.path.pkey, request.service);
   Address remote = ib_endpoint(request.path.dgid, request.path.pkey, wire::ServiceId());
@@ -216,7 +219,7 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
     local = IpEndpoint{header->destination, port_of_service(request.service)};
     remote = IpEndpoint{header->source, header->source_port};
   }
-  Id* const listener = find_listener(hca.number, request.service, local);
+  Id* const listener = find_listener(request.port, request.service, local);
   if (listener == nullptr || listener->undelivered >= listener->backlog || ids_.size() >= kMaxIds) {
     return false;
   }
@@ -231,7 +234,7 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
   id.state = IdState::connect;
   id.source = local;
   id.destination = remote;
-  id.hca = hca.number;
+  id.local = request.port;
   id.dgid = request.path.dgid;
   id.pkey = request.path.pkey;
   id.path = request.path;
@@ -248,23 +251,27 @@ bool Manager::on_request(HcaState& hca, const Request& request) {
   return true;
 }
 
-void Manager::on_connection_request(HcaState& hca, cm::Handle handle, const wire::CmReq& req) {
+void Manager::on_connection_request(HcaState& hca, cm::Handle handle,
+                                    const cm::ConnectionRequested& asked) {
+  const wire::CmReq& req = asked.req;
   ConnectionParameters parameters = offer_of(req);
   parameters.retry_count = req.retry_count;
   const auto* const connection = hca.cm.connection(handle);
   if (connection == nullptr) return;  // has ended since
-  const Request request{handle, req.service_id, req.private_data, connection->parameters().path,
-                        Event{.parameters = parameters}};
-  if (!on_request(hca, request)) (void)hca.cm.forget(handle);
+  const Request request{
+      handle,           {hca.number, asked.port},      req.service_id,
+      req.private_data, connection->parameters().path, Event{.parameters = parameters}};
+  if (!on_request(request)) (void)hca.cm.forget(handle);
 }
 
 void Manager::on_service_request(HcaState& hca, cm::Handle handle,
                                  const cm::ServiceRequested& asked, TimePoint now) {
   DatagramParameters parameters;
   parameters.path = asked.path;
-  const Request request{handle, asked.req.service_id, asked.req.private_data, asked.path,
-                        Event{.parameters = parameters}};
-  if (!on_request(hca, request)) hca.cm.destroy(handle, now);
+  const Request request{
+      handle,     {hca.number, asked.port},       asked.req.service_id, asked.req.private_data,
+      asked.path, Event{.parameters = parameters}};
+  if (!on_request(request)) hca.cm.destroy(handle, now);
 }
 
 // --- Events of connections -----------------------------------------------------------------------

@@ -96,17 +96,17 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   if (!owned_id) return owned_id.error();
   const Id& id = **owned_id;
   const bool is_bound = id.state == IdState::address_bound || id.state == IdState::address_resolved;
-  if (!id.hca || !is_bound || id.service != Service::datagram) {
+  if (!id.local || !is_bound || id.service != Service::datagram) {
     return Error{EINVAL, "only a datagram ID of an HCA can join"};
   }
-  const PortAttributes port = node_.port(*id.hca);
+  const PortAttributes port = node_.port(*id.local);
   const auto mgid = port.is_ethernet() ? ethernet_group_of(group) : group_of(id, group);
   if (!mgid) return Error{EINVAL, "not an address of a group"};
   if (joins_.size() >= kMaxJoins) return Error{ENOMEM, "too many memberships"};
   Join one;
   one.id = handle;
   one.uid = uid;
-  one.hca = *id.hca;
+  one.port = *id.local;
   one.mgid = *mgid;
   one.join_state = is_send_only ? McMemberRecord::kSendOnlyFullMember : McMemberRecord::kFullMember;
   do {
@@ -119,7 +119,7 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
     return one.handle;
   }
   // This comes before the request, so that no process of the node leaves the group meanwhile.
-  if (!mgid->is_zero() && !node_.hold_group(one.hca, one.mgid, one.join_state)) {
+  if (!mgid->is_zero() && !node_.hold_group(one.port, one.mgid, one.join_state)) {
     return Error{EAGAIN, "cannot tell the node about the membership"};
   }
   wire::JoinQuery query = wire::join_query(one.mgid, port.gid(), id.pkey, one.join_state);
@@ -128,7 +128,7 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
                       McMemberRecord::kTrafficClass;
   if (mgid->is_zero()) query.components &= ~std::uint64_t{McMemberRecord::kMgid};
   joins_.emplace(one.handle, one);
-  hcas_.at(one.hca)->sa.begin(one.handle, query, port, kJoinTimeout, now);
+  hcas_.at(one.port.hca)->sa.begin(one.handle, query, port, kJoinTimeout, now);
   return one.handle;
 }
 
@@ -146,7 +146,7 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
                    const bool is_wanted = join.mgid.is_zero() || record.mgid == join.mgid;
                    if (!is_wanted || record.mgid.is_zero()) return fail(-EINVAL);
                    if (join.mgid.is_zero()) {
-                     (void)node_.hold_group(join.hca, record.mgid, join.join_state);
+                     (void)node_.hold_group(join.port, record.mgid, join.join_state);
                    }
                    join.mgid = record.mgid;
                    join.is_member = true;
@@ -167,17 +167,17 @@ bool Manager::release_group(const Join& join) {
   if (join.mgid.is_zero()) return false;
   const bool is_held_by_another = std::ranges::any_of(joins_, [&](const auto& one) {
     const Join& other = one.second;
-    return other.handle != join.handle && other.hca == join.hca && other.mgid == join.mgid &&
+    return other.handle != join.handle && other.port == join.port && other.mgid == join.mgid &&
            other.join_state == join.join_state;
   });
-  return !is_held_by_another && node_.release_group(join.hca, join.mgid, join.join_state);
+  return !is_held_by_another && node_.release_group(join.port, join.mgid, join.join_state);
 }
 
 /// Ends a membership that its ID has, or waits for.
 void Manager::leave(const Join& join, TimePoint now) {
-  const PortAttributes port = node_.port(join.hca);
+  const PortAttributes port = node_.port(join.port);
   if (port.is_ethernet()) return;
-  auto& sa = hcas_.at(join.hca)->sa;
+  auto& sa = hcas_.at(join.port.hca)->sa;
   sa.cancel(join.handle);
   if (!release_group(join)) return;
   sa.begin(std::monostate(), wire::leave_query(join.mgid, port.gid(), join.join_state), port,

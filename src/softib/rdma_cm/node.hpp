@@ -7,6 +7,7 @@
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
+#include "softib/core/hca_ports.hpp"
 #include "softib/rdma_cm/address.hpp"
 #include "softib/rdma_cm/events.hpp"
 
@@ -24,13 +25,15 @@ struct PortRequest {
 class Node {
  public:
   virtual ~Node() = default;
-  /// The port of an HCA of the process, counted from 0.
-  [[nodiscard]] virtual PortAttributes port(std::size_t hca) const = 0;
-  /// The address of the HCA for connections to `destination`, of the same family.
-  [[nodiscard]] virtual IpAddress source(std::size_t hca, const IpAddress& destination) const = 0;
+  /// The ports of an HCA of the process.
+  [[nodiscard]] virtual HcaPorts ports(std::size_t hca) const = 0;
+  [[nodiscard]] PortAttributes port(const LocalPort& at) const { return ports(at.hca)[at.number]; }
+  /// The address of a port for connections to `destination`, of the same family.
+  [[nodiscard]] virtual IpAddress source(const LocalPort& port,
+                                         const IpAddress& destination) const = 0;
   /// An address of the process.
   struct Local {
-    std::size_t hca = 0;
+    LocalPort port;
     PKey pkey;  ///< of the interface with the address; invalid if there is none
     IpAddress address;
   };
@@ -38,7 +41,7 @@ class Node {
   /// The port with an IP address, on any node of the subnet.
   struct Remote {
     Gid gid;
-    std::optional<Local> from = {};  ///< where connections to it begin, if it is not any HCA
+    std::optional<Local> from = {};  ///< where connections to it begin, if it is not any port
   };
   /// Finds the port with an address. If none is known, returns nullopt; if one is found before
   /// `until`, Manager::retry_addresses() is called.
@@ -55,16 +58,16 @@ class Node {
   /// Whether the process may use port numbers below kFirstUnprivilegedPort.
   [[nodiscard]] virtual bool may_use_privileged_ports() const = 0;
 
-  /// Tells the node that this process listens on a service of an HCA. Returns false on failure.
-  [[nodiscard]] virtual bool announce(std::size_t hca, wire::ServiceId service) = 0;
-  virtual void withdraw(std::size_t hca, wire::ServiceId service) = 0;
+  /// Tells the node that this process listens on a service of a port. Returns false on failure.
+  [[nodiscard]] virtual bool announce(const LocalPort& port, wire::ServiceId service) = 0;
+  virtual void withdraw(const LocalPort& port, wire::ServiceId service) = 0;
 
   /// Tells the node that this process is a member of a group, in the way of `join_state`. Returns
   /// false if that is impossible.
-  [[nodiscard]] virtual bool hold_group(std::size_t hca, const Gid& mgid,
+  [[nodiscard]] virtual bool hold_group(const LocalPort& port, const Gid& mgid,
                                         std::uint8_t join_state) = 0;
   /// Ends such a membership. Returns true if no process of the node is a member any longer.
-  [[nodiscard]] virtual bool release_group(std::size_t hca, const Gid& mgid,
+  [[nodiscard]] virtual bool release_group(const LocalPort& port, const Gid& mgid,
                                            std::uint8_t join_state) = 0;
 };
 

@@ -19,6 +19,7 @@ constexpr std::uint8_t kSaClassVersion = 2;
 
 MadPacket to_sa(const PortAttributes& port) {
   MadPacket packet;
+  packet.port = port.number;
   packet.slid = port.lid;
   packet.dlid = port.sm_lid;
   packet.sl = port.sm_sl;

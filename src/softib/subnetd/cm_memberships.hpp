@@ -17,9 +17,11 @@ inline constexpr std::size_t kMaxNotedGroups = 1U << 16;
 
 class CmMemberships {
  public:
-  /// Notes the group of a response that grants a join to a process on `node`. Ignores other MADs.
+  /// Notes the group of a response that grants a join to a process at the port `node`. Ignores
+  /// other MADs.
   void note(NodeIndex node, const MadPacket& response);
-  /// The groups that a process has joined, also those that it has left since. They are forgotten.
+  /// The groups that a process, named with the port, has joined there, also those that it has left
+  /// since. They are forgotten.
   [[nodiscard]] std::set<Gid> take(const endpoint::RemoteProcess& process);
 
  private:

@@ -52,9 +52,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
     if (key.is_valid()) pkeys.emplace_back(subnet::pkey_text(key));
   }
   json::array addresses;
-  const bool has_addresses = subnet::hca_of(index, node) == index;
   for (const auto family : {IpFamily::v4, IpFamily::v6}) {
-    if (!has_addresses) break;
     addresses.emplace_back(ipoib::to_string(address_of(index, family)));
   }
   for (const auto& address : node.addresses) addresses.emplace_back(ipoib::to_string(address));

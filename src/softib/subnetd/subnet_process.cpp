@@ -360,11 +360,12 @@ void SubnetProcess::check_processes(TimePoint now) {
 /// Ends what no other process of the node holds (rdma_cm::Node::hold_group()).
 void SubnetProcess::leave_groups(const endpoint::RemoteProcess& process) {
   using ipoib::wire::McMemberRecord;
-  for (const auto& mgid : memberships_.take(process)) {
-    for (const std::uint8_t state :
-         {McMemberRecord::kFullMember, McMemberRecord::kSendOnlyFullMember}) {
-      if (fabric::has_member(folder_, process.node, mgid, state)) continue;
-      subnet_.leave_group(process.node, mgid, state);
+  for (const NodeIndex port : subnet_.ports_of_hca(process.node)) {
+    for (const auto& mgid : memberships_.take({port, process.slot, process.epoch})) {
+      for (const std::uint8_t state :
+           {McMemberRecord::kFullMember, McMemberRecord::kSendOnlyFullMember}) {
+        if (!fabric::has_member(folder_, port, mgid, state)) subnet_.leave_group(port, mgid, state);
+      }
     }
   }
 }

@@ -685,9 +685,9 @@ void Router::send_mad_to(NodeIndex from, NodeIndex node, const MadOnWire& mad) {
 }
 
 /// Sends a message of class 7. A request goes to all processes of the node if one of them listens
-/// on the service, any other message to the process that its communication ID names. A message for
-/// none of them is for the agent that speaks the protocol itself, or else for the subnet process,
-/// which refuses it in the name of the node.
+/// on the service at this port, any other message to the process that its communication ID names. A
+/// message for none of them is for the agent that speaks the protocol itself, or else for the
+/// subnet process, which refuses it in the name of the node.
 void Router::send_cm(NodeIndex from, NodeIndex node, const MadPacket& packet,
                      const MadOnWire& on_wire) {
   using ipoib::wire::ServiceId;
@@ -701,7 +701,7 @@ void Router::send_cm(NodeIndex from, NodeIndex node, const MadPacket& packet,
            }) > 0;
   };
   if (const auto* const service = std::get_if<ServiceId>(&recipient)) {
-    if (fabric::has_listener(folder_, at.hca, *service) && deliver_to_node()) return;
+    if (fabric::has_listener(folder_, node, *service) && deliver_to_node()) return;
   } else if (const auto id = std::get<CommId>(recipient); id == CommId()) {
     if (!deliver_to_node()) count(from, fabric::PortCounter::drop_mad_no_agent);
     return;

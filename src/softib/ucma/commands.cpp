@@ -106,10 +106,10 @@ void write_data(const UserData& data, Parameters& to) {
   to.private_data_len = data.size;
 }
 
-/// The port of the ID's HCA; nullopt while it is bound to none.
+/// The port of the ID; nullopt while it is bound to none.
 std::optional<PortAttributes> port_of(const CommandContext& context, const Id& id) {
-  if (!id.hca) return std::nullopt;
-  return context.node.port(*id.hca);
+  if (!id.local) return std::nullopt;
+  return context.node.port(*id.local);
 }
 
 // --- IDs and events ------------------------------------------------------------------------------

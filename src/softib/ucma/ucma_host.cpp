@@ -95,7 +95,10 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
       manager_(hcas_of(endpoints_), *this, ipoib::random_bits()),
       status_(folder, endpoints_) {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    locks_.emplace_back(folder, endpoints_[hca]->node());
+    for (const auto& port : endpoints_[hca]->ports().all()) {
+      if (!port.has_cable) continue;
+      locks_.try_emplace({hca, port.number}, folder, endpoints_[hca]->node_of(port.number));
+    }
     receivers_.push_back(std::make_unique<Receiver>(*this, hca));
   }
 }
@@ -193,7 +196,7 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
   std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     for (const auto& packet : outgoing[hca]) {
-      endpoints_[hca]->send_mad(endpoints_[hca]->first_port().number, packet.emit(bytes));
+      endpoints_[hca]->send_mad(packet.port, packet.emit(bytes));
     }
   }
 }
@@ -201,12 +204,11 @@ void UcmaHost::flush(std::unique_lock<std::mutex>& lock) {
 // --- Stimuli -------------------------------------------------------------------------------------
 
 bool UcmaHost::Receiver::receive_mad(const MadPacket& packet) {
-  const bool is_of_first = packet.port == host_.port(hca_).number;
-  if (packet.destination != ipoib::wire::kGsiQpn || !is_of_first) return false;
+  if (packet.destination != ipoib::wire::kGsiQpn) return false;
   std::unique_lock lock(host_.mutex_);
   if (!host_.manager_.is_recipient(hca_, packet)) return false;
-  if (const auto why = fabric::gsi_drop(packet, host_.port(hca_))) {
-    host_.endpoints_[hca_]->count(*why);
+  if (const auto why = fabric::gsi_drop(packet, host_.port({hca_, packet.port}))) {
+    host_.endpoints_[hca_]->count_at(packet.port, *why, 1);
     return true;
   }
   host_.manager_.receive(hca_, packet, ipoib::monotonic_now());
@@ -241,15 +243,19 @@ ipoib::TimePoint UcmaHost::next_recheck() const {
 void UcmaHost::check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint now) {
   const auto [hca, process] = peer;
   rechecks_.erase(peer);
-  const auto node = fabric_.node(process.node);
-  if (!node) return;
+  const auto ports_of_peer = fabric_.hca_ports(process.node);
+  if (!ports_of_peer) return;
   const bool is_running = endpoints_[hca]->is_running(process);
   bool is_peer = false;
-  // A process on an Ethernet port may have been reached by any address of it.
-  for (std::size_t i = 0; i < node->port.gid_table_size(); ++i) {
-    const auto at = cm::Peer::of(node->port.lid, node->port.gid(i), port(hca).lmc);
-    if (!is_running) manager_.process_gone(hca, at, process.slot, process.epoch, now);
-    is_peer |= manager_.communication(hca).has_peer(at, process.slot, process.epoch);
+  const auto lmc = ports(hca).preferred().lmc;
+  for (const auto& port : ports_of_peer->all()) {
+    if (!port.has_cable) continue;
+    // A process on an Ethernet port may have been reached by any address of it.
+    for (std::size_t i = 0; i < port.gid_table_size(); ++i) {
+      const auto at = cm::Peer::of(port.lid, port.gid(i), lmc);
+      if (!is_running) manager_.process_gone(hca, at, process.slot, process.epoch, now);
+      is_peer |= manager_.communication(hca).has_peer(at, process.slot, process.epoch);
+    }
   }
   if (!is_running || !is_peer) return;
   rechecks_[peer] = {now + next, std::min(2 * next, kLongestRecheck)};
@@ -274,10 +280,10 @@ void UcmaHost::Receiver::device_lost() {
 
 // --- The node ------------------------------------------------------------------------------------
 
-PortAttributes UcmaHost::port(std::size_t hca) const { return endpoints_.at(hca)->first_port(); }
+HcaPorts UcmaHost::ports(std::size_t hca) const { return endpoints_.at(hca)->ports(); }
 
-IpAddress UcmaHost::source(std::size_t hca, const IpAddress& destination) const {
-  const NodeIndex node = endpoints_.at(hca)->node();
+IpAddress UcmaHost::source(const rdma_cm::LocalPort& port, const IpAddress& destination) const {
+  const NodeIndex node = endpoints_.at(port.hca)->node_of(port.number);
   const auto record = fabric_.node(node);
   if (record && record->port.is_ethernet()) {
     // The first address of the family has the lowest scope but that of the link.
@@ -300,11 +306,15 @@ std::optional<rdma_cm::Node::Local> UcmaHost::find_local(const IpAddress& addres
   return interface ? local_of(*interface, address) : std::nullopt;
 }
 
-/// The HCA of the port with this address; nullopt if the process does not have it.
+/// The port with this address; nullopt if the process does not have it.
 std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Local& interface,
                                                        const IpAddress& address) const {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    if (port(hca).gid_index(interface.gid)) return Local{hca, interface.pkey, address};
+    const HcaPorts of_hca = ports(hca);
+    for (const auto& port : of_hca.all()) {
+      if (!port.has_cable || !port.gid_index(interface.gid)) continue;
+      return Local{{hca, port.number}, interface.pkey, address};
+    }
   }
   return std::nullopt;
 }
@@ -334,31 +344,33 @@ void UcmaHost::on_neighbour(const IpAddress& address, const IpoibAddresses::Neig
   flush(lock);
 }
 
-/// The process has the port numbers of its first HCA's node.
+/// The process has the port numbers of the first port's node.
 Result<void> UcmaHost::lock_port(const rdma_cm::PortRequest& request, std::uint16_t port) {
-  return locks_.front().lock_port(request, port);
+  return locks_.begin()->second.lock_port(request, port);
 }
 
 void UcmaHost::unlock_port(rdma_cm::PortSpace space, std::uint16_t port) {
-  locks_.front().unlock_port(space, port);
+  locks_.begin()->second.unlock_port(space, port);
 }
 
 bool UcmaHost::may_use_privileged_ports() const { return ::geteuid() == 0; }
 
-bool UcmaHost::announce(std::size_t hca, ipoib::wire::ServiceId service) {
-  return locks_.at(hca).announce(service);
+bool UcmaHost::announce(const rdma_cm::LocalPort& port, ipoib::wire::ServiceId service) {
+  return locks_.at(port).announce(service);
 }
 
-void UcmaHost::withdraw(std::size_t hca, ipoib::wire::ServiceId service) {
-  locks_.at(hca).withdraw(service);
+void UcmaHost::withdraw(const rdma_cm::LocalPort& port, ipoib::wire::ServiceId service) {
+  locks_.at(port).withdraw(service);
 }
 
-bool UcmaHost::hold_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) {
-  return locks_.at(hca).hold_group(mgid, join_state);
+bool UcmaHost::hold_group(const rdma_cm::LocalPort& port, const Gid& mgid,
+                          std::uint8_t join_state) {
+  return locks_.at(port).hold_group(mgid, join_state);
 }
 
-bool UcmaHost::release_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) {
-  return locks_.at(hca).release_group(mgid, join_state);
+bool UcmaHost::release_group(const rdma_cm::LocalPort& port, const Gid& mgid,
+                             std::uint8_t join_state) {
+  return locks_.at(port).release_group(mgid, join_state);
 }
 
 }  // namespace softib::ucma

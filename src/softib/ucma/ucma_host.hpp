@@ -71,8 +71,9 @@ class UcmaHost final : private rdma_cm::Node {
   };
   using Peer = std::pair<std::size_t, endpoint::RemoteProcess>;  ///< with the HCA
 
-  [[nodiscard]] PortAttributes port(std::size_t hca) const override;
-  [[nodiscard]] IpAddress source(std::size_t hca, const IpAddress& destination) const override;
+  [[nodiscard]] HcaPorts ports(std::size_t hca) const override;
+  [[nodiscard]] IpAddress source(const rdma_cm::LocalPort& port,
+                                 const IpAddress& destination) const override;
   [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override;
   [[nodiscard]] std::optional<Remote> find(const IpAddress& address,
                                            ipoib::TimePoint until) override;
@@ -80,10 +81,12 @@ class UcmaHost final : private rdma_cm::Node {
                                               std::uint16_t port) override;
   void unlock_port(rdma_cm::PortSpace space, std::uint16_t port) override;
   [[nodiscard]] bool may_use_privileged_ports() const override;
-  [[nodiscard]] bool announce(std::size_t hca, ipoib::wire::ServiceId service) override;
-  void withdraw(std::size_t hca, ipoib::wire::ServiceId service) override;
-  [[nodiscard]] bool hold_group(std::size_t hca, const Gid& mgid, std::uint8_t join_state) override;
-  [[nodiscard]] bool release_group(std::size_t hca, const Gid& mgid,
+  [[nodiscard]] bool announce(const rdma_cm::LocalPort& port,
+                              ipoib::wire::ServiceId service) override;
+  void withdraw(const rdma_cm::LocalPort& port, ipoib::wire::ServiceId service) override;
+  [[nodiscard]] bool hold_group(const rdma_cm::LocalPort& port, const Gid& mgid,
+                                std::uint8_t join_state) override;
+  [[nodiscard]] bool release_group(const rdma_cm::LocalPort& port, const Gid& mgid,
                                    std::uint8_t join_state) override;
 
   void attach_receivers();
@@ -105,8 +108,8 @@ class UcmaHost final : private rdma_cm::Node {
   std::once_flag receivers_set_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   mutable std::mutex mutex_;  ///< guards the members below; not held while sending
-  std::vector<PortLocks> locks_;
-  std::map<int, Channel> channels_;  ///< by the program's descriptor
+  std::map<rdma_cm::LocalPort, PortLocks> locks_;  ///< of ports that have a cable
+  std::map<int, Channel> channels_;                ///< by the program's descriptor
   std::map<rdma_cm::ChannelId, int> descriptors_;
   struct Recheck {
     ipoib::TimePoint when;

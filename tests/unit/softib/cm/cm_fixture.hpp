@@ -117,7 +117,8 @@ class CmFixture : public testing::Test {
     receive(wire::CmMad{++transaction, message}, from);
   }
   void receive(const wire::CmMad& mad, const PortAttributes* from = nullptr) {
-    const auto route = Route::along(path_between(from == nullptr ? theirs : *from, ours), false);
+    const auto& peer = from == nullptr ? theirs : *from;
+    const auto route = Route::along(path_between(peer, ours), peer);
     manager.receive(route.packet(mad), ours, now);
   }
 

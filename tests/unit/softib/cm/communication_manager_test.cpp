@@ -69,7 +69,9 @@ TEST_F(CommunicationManagerTest, SendsAGrhWhereItIsNeeded) {
 }
 
 TEST_F(CommunicationManagerTest, AnswersAlongTheRouteOfTheRequest) {
-  MadPacket packet = Route::along(path_between(theirs, ours), true).packet({5, req()});
+  auto from = theirs;
+  from.grh_required = true;
+  MadPacket packet = Route::along(path_between(theirs, ours), from).packet({5, req()});
   listen();
   manager.receive(packet, ours, now);
   handle = manager.take_events().at(0).handle;
@@ -507,7 +509,7 @@ TEST_F(CommunicationManagerTest, CountsByMessage) {
 }
 
 TEST_F(CommunicationManagerTest, CountsMadsThatAreNoMessages) {
-  MadPacket packet = Route::along(path_between(theirs, ours), false).packet({1, rtu()});
+  MadPacket packet = Route::along(path_between(theirs, ours), theirs).packet({1, rtu()});
   packet.mad[2] = 1;
   manager.receive(packet, ours, now);
   EXPECT_EQ(manager.counters().dropped(Drop::malformed), 1U);
@@ -549,7 +551,7 @@ TEST_F(CommunicationManagerTest, ConnectsWithinOneProcess) {
 
 TEST_F(CommunicationManagerTest, KnowsWhichMessagesOfTheNodeAreItsOwn) {
   const auto is_ours = [&](const wire::CmMessage& message, Lid from = Lid(8)) {
-    return manager.is_recipient(message, Peer::of(from, Gid(), ours.lmc));
+    return manager.is_recipient(message, Peer::of(from, Gid(), ours.lmc), ours.number);
   };
   wire::CmSidrReq sidr;
   sidr.service_id = kService;

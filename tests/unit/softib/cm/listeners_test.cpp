@@ -15,14 +15,16 @@ constexpr std::uint64_t kPrefix = 0xffff'ffff'ffff'0000;
 
 class ListenersTest : public testing::Test {
  protected:
-  ListenerId add(std::uint64_t service, std::uint64_t mask = Listeners::kExact) {
-    return listeners.add(ServiceId(service), mask).value();
+  ListenerId add(std::uint64_t service, std::uint64_t mask = Listeners::kExact,
+                 std::uint8_t port = Listeners::kAnyPort) {
+    return listeners.add(ServiceId(service), mask, port).value();
   }
-  [[nodiscard]] int refusal(std::uint64_t service, std::uint64_t mask = Listeners::kExact) {
-    return listeners.add(ServiceId(service), mask).error().code;
+  [[nodiscard]] int refusal(std::uint64_t service, std::uint64_t mask = Listeners::kExact,
+                            std::uint8_t port = Listeners::kAnyPort) {
+    return listeners.add(ServiceId(service), mask, port).error().code;
   }
-  [[nodiscard]] std::optional<ListenerId> find(std::uint64_t service) const {
-    return listeners.find(ServiceId(service));
+  [[nodiscard]] std::optional<ListenerId> find(std::uint64_t service, std::uint8_t port = 1) const {
+    return listeners.find(ServiceId(service), port);
   }
   Listeners listeners;
 };
@@ -60,6 +62,19 @@ TEST_F(ListenersTest, RefusesOverlappingServices) {
   listeners.remove(*find(0x1061234));
   const auto range = add(0x1060000, kPrefix);
   EXPECT_EQ(find(0x1061234), range);
+}
+
+TEST_F(ListenersTest, APortHasListenersOfItsOwn) {
+  const auto second = add(0x1061234, Listeners::kExact, 2);
+  EXPECT_EQ(find(0x1061234, 1), std::nullopt);
+  EXPECT_EQ(find(0x1061234, 2), second);
+  const auto first = add(0x1061234, Listeners::kExact, 1);
+  EXPECT_EQ(find(0x1061234, 1), first);
+  EXPECT_EQ(refusal(0x1061234, Listeners::kExact, 2), EBUSY);
+  EXPECT_EQ(refusal(0x1061234), EBUSY) << "any port is one of them";
+  const auto range = add(0x13f0000, kPrefix);
+  EXPECT_EQ(find(0x13f1234, 2), range);
+  EXPECT_EQ(refusal(0x13f1234, Listeners::kExact, 1), EBUSY);
 }
 
 TEST_F(ListenersTest, IsBounded) {

@@ -254,7 +254,7 @@ TEST_F(FabricTest, AnHcaWithTwoPortsIsTwoNodes) {
   EXPECT_EQ(fabric.hca_port(5).number, 1);
   EXPECT_EQ(fabric.hca_port(6).number, 2);
   EXPECT_EQ(fabric.find(address_of(5, IpFamily::v4)), NodeIndex{5});
-  EXPECT_FALSE(fabric.find(address_of(6, IpFamily::v4))) << "the first port has the addresses";
+  EXPECT_EQ(fabric.find(address_of(6, IpFamily::v4)), NodeIndex{6}) << "each port has addresses";
   switches_.connect({0, 7}, 6, {5, 2});
   switches_[0].routes.set(Lid(9), SwitchPort{7});
   publish(out);

@@ -40,22 +40,33 @@ inline wire::PathRecord path_for(const MadPacket& query) {
 class FakeNode : public Node {
  public:
   explicit FakeNode(NodeIndex self) : self_(self) {}
-  [[nodiscard]] PortAttributes port(std::size_t /*hca*/) const override {
+  [[nodiscard]] HcaPorts ports(std::size_t /*hca*/) const override {
     auto port = port_of_node(self_);
     if (is_ethernet) {
       port.link_layer = LinkLayer::ethernet;
       port.lid = port.sm_lid = Lid();
       port.gids[0] = gid_of_ipv4(0x0a000000U + self_);
     }
-    return port;
+    if (is_first_down) port.state = PortState::down;
+    if (!second) return HcaPorts(port);
+    port.hca_ports = 2;
+    HcaPorts both(port);
+    auto other = port_of_node(*second);
+    other.node_guid = port.node_guid;
+    other.number = other.hca_ports = 2;
+    both.set(other);
+    return both;
   }
   [[nodiscard]] std::optional<Local> find_local(const IpAddress& address) override {
     if (interface && address == interface->address) return interface;
-    if (node_of(address) != self_) return std::nullopt;
-    return Local{0, PKey(), address};
+    const auto node = node_of(address);
+    if (second && node == second) return Local{{0, 2}, PKey(), address};
+    if (node != self_) return std::nullopt;
+    return Local{{}, PKey(), address};
   }
-  [[nodiscard]] IpAddress source(std::size_t /*hca*/, const IpAddress& destination) const override {
-    return source_address(self_, {}, destination);
+  [[nodiscard]] IpAddress source(const LocalPort& port,
+                                 const IpAddress& destination) const override {
+    return source_address(port.number == 2 ? second.value() : self_, {}, destination);
   }
   [[nodiscard]] std::optional<Remote> find(const IpAddress& address,
                                            ipoib::TimePoint until) override {
@@ -76,17 +87,19 @@ class FakeNode : public Node {
   }
   void unlock_port(PortSpace /*space*/, std::uint16_t port) override { locked.erase(port); }
   [[nodiscard]] bool may_use_privileged_ports() const override { return is_privileged; }
-  bool announce(std::size_t /*hca*/, wire::ServiceId service) override {
-    services.insert(service);
+  bool announce(const LocalPort& port, wire::ServiceId service) override {
+    (port.number == 2 ? services_of_second : services).insert(service);
     return true;
   }
-  void withdraw(std::size_t /*hca*/, wire::ServiceId service) override { services.erase(service); }
+  void withdraw(const LocalPort& port, wire::ServiceId service) override {
+    (port.number == 2 ? services_of_second : services).erase(service);
+  }
 
-  bool hold_group(std::size_t /*hca*/, const Gid& mgid, std::uint8_t join_state) override {
+  bool hold_group(const LocalPort& /*port*/, const Gid& mgid, std::uint8_t join_state) override {
     held.emplace(mgid, join_state);
     return true;
   }
-  bool release_group(std::size_t /*hca*/, const Gid& mgid, std::uint8_t join_state) override {
+  bool release_group(const LocalPort& /*port*/, const Gid& mgid, std::uint8_t join_state) override {
     held.erase({mgid, join_state});
     return !has_another_member;
   }
@@ -101,6 +114,9 @@ class FakeNode : public Node {
   std::set<std::uint16_t> shared;                ///< those that they share
   std::set<std::uint16_t> locked;                ///< of this one
   std::set<wire::ServiceId> services;
+  std::optional<NodeIndex> second;               ///< the second port of the HCA, with a cable
+  std::set<wire::ServiceId> services_of_second;  ///< its services
+  bool is_first_down = false;                    ///< the first port of the HCA
   bool is_privileged = false;
   bool is_ethernet = false;  ///< the ports are
 

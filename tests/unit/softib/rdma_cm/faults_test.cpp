@@ -180,7 +180,7 @@ class World {
     ++died;
     process.die();
     Process& other = &process == &client_ ? server_ : client_;
-    at(within(100ms), [this, &other, lid = process.node->port(0).lid, epoch = process.epoch] {
+    at(within(100ms), [this, &other, lid = process.node->port({}).lid, epoch = process.epoch] {
       if (other.manager) other.manager->process_gone(0, {lid, Gid()}, 0, epoch, now_);
     });
     at(within(2s), [this, &process] {
@@ -318,7 +318,7 @@ class World {
   }
   void deliver(const MadPacket& packet) {
     if (packet.dlid == Lid(1)) return answer_query(packet);
-    Process& to = packet.dlid == client_.node->port(0).lid ? client_ : server_;
+    Process& to = packet.dlid == client_.node->port({}).lid ? client_ : server_;
     if (to.manager && to.manager->is_recipient(0, packet)) {
       to.manager->receive(0, packet, now_);
     } else {

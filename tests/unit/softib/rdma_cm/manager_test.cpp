@@ -59,10 +59,19 @@ class ManagerTest : public ::testing::Test {
       }
     }
   }
-  void deliver(const MadPacket& packet) {
+  void deliver(MadPacket packet) {
     if (packet.dlid == Lid(1)) return answer_query(packet);
     if (is_cut) return;
-    Process& to = packet.dlid == client.node.port(0).lid ? client : server;
+    left_by.push_back(packet.port);
+    const auto has = [&](Process& process, std::uint8_t number) {
+      const auto ports = process.node.ports(0);
+      if (!ports.has(number) || ports[number].lid != packet.dlid) return false;
+      packet.port = number;
+      return true;
+    };
+    const bool is_for_client = has(client, 1) || has(client, 2);
+    ASSERT_TRUE(is_for_client || has(server, 1) || has(server, 2));
+    Process& to = is_for_client ? client : server;
     if (const auto mad = CmMad::parse(packet.mad)) messages.push_back(mad->message.index());
     if (to.manager.is_recipient(0, packet)) to.manager.receive(0, packet, now);
   }
@@ -192,6 +201,7 @@ class ManagerTest : public ::testing::Test {
   wire::PathRecord last_query;
   std::uint64_t last_components = 0;
   std::vector<std::size_t> messages;
+  std::vector<std::uint8_t> left_by;  ///< the ports by which they left
   IdHandle listener;
   IdHandle active;
   IdHandle passive;
@@ -201,7 +211,7 @@ TEST_F(ManagerTest, AnAddressOfAnIpInterfaceMayBeFoundLater) {
   const IpAddress own = ipoib::parse_ip_address("10.44.0.1").value();
   const IpAddress peer = ipoib::parse_ip_address("10.44.0.2").value();
   const PKey pkey(0x8001);
-  client.node.interface = Node::Local{0, pkey, own};
+  client.node.interface = Node::Local{{}, pkey, own};
   active = create();
   resolve_address(active, IpEndpoint{peer, kPort});
   EXPECT_FALSE(client.has_event());
@@ -222,11 +232,11 @@ TEST_F(ManagerTest, AnAddressOfAnIpInterfaceMayBeFoundLater) {
 
 TEST_F(ManagerTest, IsBoundToTheAddressOfAnIpInterface) {
   const IpAddress own = ipoib::parse_ip_address("10.44.0.1").value();
-  server.node.interface = Node::Local{0, PKey(0x8001), own};
+  server.node.interface = Node::Local{{}, PKey(0x8001), own};
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable).value();
   ASSERT_TRUE(server.manager.bind(server.channel, id, IpEndpoint{own, kPort}));
-  EXPECT_EQ(server.id(id).hca, 0U);
+  EXPECT_EQ(server.id(id).local, LocalPort());
   EXPECT_EQ(server.id(id).pkey, PKey(0x8001));
   EXPECT_EQ(client.manager.bind(client.channel, create(), IpEndpoint{own, kPort}).error().code,
             EADDRNOTAVAIL);
@@ -507,7 +517,7 @@ TEST_F(ManagerTest, DestroyingEndsTheConnection) {
 
 TEST_F(ManagerTest, TheEndOfThePeersProcessIsADisconnection) {
   establish();
-  client.manager.process_gone(0, {server.node.port(0).lid, Gid()}, 0, 3, now);
+  client.manager.process_gone(0, {server.node.port({}).lid, Gid()}, 0, 3, now);
   EXPECT_EQ(client.event().type, EventType::disconnected);
 }
 
@@ -546,6 +556,124 @@ TEST_F(ManagerTest, ARequestIsForTheListenerOfItsPort) {
   EXPECT_EQ(server.event().uid, 0x77U);
 }
 
+/// Client and server have HCAs of two ports: 1 and 3, 2 and 4.
+class TwoPortTest : public ManagerTest {
+ protected:
+  TwoPortTest() {
+    client.node.nodes = server.node.nodes = 5;
+    client.node.second = NodeIndex{3};
+    server.node.second = NodeIndex{4};
+  }
+  /// An ID that is resolved from an address of the client.
+  IdHandle resolved(const Address& from, const Address& to) {
+    const auto id = create();
+    EXPECT_TRUE(client.manager.resolve_address(client.channel, id, from, to, kTimeout, now));
+    EXPECT_EQ(client.event().type, EventType::address_resolved);
+    resolve_route(id);
+    EXPECT_EQ(client.event().type, EventType::route_resolved);
+    return id;
+  }
+  IdHandle listen_at(const Address& address) {
+    const auto id = server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable);
+    EXPECT_TRUE(server.manager.bind(server.channel, *id, address));
+    EXPECT_TRUE(server.manager.listen(server.channel, *id, 0));
+    return *id;
+  }
+  static constexpr wire::ServiceId kService{0x0106'0000 | kPort};
+};
+
+TEST_F(TwoPortTest, AnAddressOfThePortIsBoundToThatPort) {
+  const auto id = create();
+  ASSERT_TRUE(client.manager.bind(client.channel, id, ip(3)));
+  EXPECT_EQ(client.id(id).local, (LocalPort{0, 2}));
+  EXPECT_EQ(client.manager.init_qp(client.channel, id, QpAttributes::kInit)->port, 2);
+  const auto other = create();
+  ASSERT_TRUE(client.manager.bind(client.channel, other, ip(1)));
+  EXPECT_EQ(client.id(other).local, (LocalPort{0, 1}));
+  const auto by_gid = client.manager.create(client.channel, kUid, PortSpace::ib, Service::reliable);
+  IbEndpoint gid;
+  gid.gid = port_of_node(3).gid();
+  ASSERT_TRUE(client.manager.bind(client.channel, *by_gid, gid));
+  EXPECT_EQ(client.id(*by_gid).local, (LocalPort{0, 2}));
+}
+
+TEST_F(TwoPortTest, AConnectionGoesBySecondPortsOnly) {
+  (void)listen();
+  const auto id = resolved(ip(3), ip(4, kPort));
+  EXPECT_EQ(last_query.sgid, port_of_node(3).gid());
+  EXPECT_EQ(last_query.dgid, port_of_node(4).gid());
+  left_by.clear();
+  connect(id);
+  const Event request = server.event();
+  ASSERT_EQ(request.type, EventType::connect_request);
+  EXPECT_EQ(server.id(request.id).local, (LocalPort{0, 2}));
+  accept(request.id);
+  ASSERT_EQ(client.event().type, EventType::connect_response);
+  ASSERT_TRUE(client.manager.confirm(client.channel, id, now));
+  carry();
+  EXPECT_EQ(server.event().type, EventType::established);
+  ASSERT_TRUE(client.manager.disconnect(client.channel, id, now));
+  carry();
+  EXPECT_EQ(server.event().type, EventType::disconnected);
+  EXPECT_THAT(left_by, testing::AllOf(testing::SizeIs(testing::Ge(4U)), testing::Each(2)));
+}
+
+TEST_F(TwoPortTest, ADatagramServiceIsResolvedBySecondPorts) {
+  (void)listen(PortSpace::udp);
+  const auto id = create(PortSpace::udp);
+  ASSERT_TRUE(
+      client.manager.resolve_address(client.channel, id, ip(3), ip(4, kPort), kTimeout, now));
+  EXPECT_EQ(client.event().type, EventType::address_resolved);
+  resolve_route(id);
+  EXPECT_EQ(client.event().type, EventType::route_resolved);
+  left_by.clear();
+  connect(id);
+  const Event request = server.event();
+  ASSERT_EQ(request.type, EventType::connect_request);
+  EXPECT_EQ(server.id(request.id).local, (LocalPort{0, 2}));
+  accept(request.id);
+  EXPECT_EQ(client.event().type, EventType::established);
+  EXPECT_THAT(left_by, testing::ElementsAre(2, 2));
+}
+
+TEST_F(TwoPortTest, AWildcardHearsBothPortsAndAnAddressOne) {
+  const auto id = listen_at(ip(4, kPort));
+  EXPECT_THAT(server.node.services, testing::IsEmpty());
+  EXPECT_THAT(server.node.services_of_second, testing::ElementsAre(kService));
+  // At the other port nobody listens, so the request is for none of this process.
+  connect(resolved(ip(1), ip(2, kPort)));
+  EXPECT_FALSE(server.has_event());
+  ASSERT_TRUE(server.manager.destroy(server.channel, id, now));
+  EXPECT_THAT(server.node.services_of_second, testing::IsEmpty());
+
+  (void)listen();
+  EXPECT_THAT(server.node.services, testing::ElementsAre(kService));
+  EXPECT_THAT(server.node.services_of_second, testing::ElementsAre(kService));
+  for (const NodeIndex port : {NodeIndex{2}, NodeIndex{4}}) {
+    connect(resolved(ip(1), ip(port, kPort)));
+    EXPECT_EQ(server.event().type, EventType::connect_request) << port;
+  }
+}
+
+TEST_F(TwoPortTest, EachPortHasListenersOfItsOwn) {
+  const auto first = listen_at(ip(2, kPort));
+  const auto second = listen_at(ip(4, kPort));
+  connect(resolved(ip(1), ip(4, kPort)));
+  const Event request = server.event();
+  EXPECT_EQ(request.type, EventType::connect_request);
+  EXPECT_EQ(server.id(first).undelivered + server.id(second).undelivered, 0U);
+  EXPECT_TRUE(is_same_host(server.id(request.id).source, ip(4)));
+}
+
+TEST_F(TwoPortTest, WithoutASourceThePortIsOneThatIsUp) {
+  client.node.is_first_down = true;
+  const auto id = create();
+  resolve_address(id, ip(2, kPort));
+  EXPECT_EQ(client.event().type, EventType::address_resolved);
+  EXPECT_EQ(client.id(id).local, (LocalPort{0, 2}));
+  EXPECT_TRUE(is_same_host(client.id(id).source, ip(3)));
+}
+
 TEST_F(ManagerTest, WrongStatesAreRefused) {
   active = create();
   auto& m = client.manager;
@@ -571,7 +699,7 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   any.service_id = 0x0106'0000;
   any.service_mask = 0xffff'ffff'ffff'0000;
   ASSERT_TRUE(client.manager.bind(client.channel, probe, any)) << "what librdmacm begins with";
-  EXPECT_FALSE(client.id(probe).hca);
+  EXPECT_FALSE(client.id(probe).local);
   const auto bad =
       client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
   any.service_id = 0x1000'0000'0000'0000;
@@ -651,7 +779,7 @@ TEST_F(MulticastTest, AnEthernetPortAsksNobody) {
   EXPECT_EQ(found.qpn, ipoib::kMulticastQpn);
   EXPECT_EQ(found.qkey, kDefaultQKey);
   EXPECT_EQ(found.path.dgid, gid_of_ipv4(0xef010203));
-  EXPECT_EQ(found.path.sgid, client.node.port(0).gids[0]);
+  EXPECT_EQ(found.path.sgid, client.node.port({}).gids[0]);
   EXPECT_EQ(client.manager.leave(client.channel, joined, now).value(), 1U);
   (void)join(group("ff15::1"));
   EXPECT_EQ(std::get<DatagramParameters>(client.event().parameters).path.dgid.to_string(),

@@ -180,7 +180,7 @@ class CommandsTest : public ::testing::Test {
           if (packet.dlid == Lid(1)) {
             answer(*from, packet);
           } else {
-            Process& to = packet.dlid == client.node.port(0).lid ? client : server;
+            Process& to = packet.dlid == client.node.port({}).lid ? client : server;
             if (to.manager.is_recipient(0, packet)) to.manager.receive(0, packet, to.now);
           }
         }
