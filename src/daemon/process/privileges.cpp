@@ -100,7 +100,7 @@ void change_account(const Account& account, const std::vector<gid_t>& more_group
   if (!account.user) return;
   if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) {
     fail("--user " + account.user_name + ": cannot keep capabilities", kNeedsPrctl);
-  };
+  }
   if (::setresuid(*account.user, *account.user, *account.user) != 0) {
     fail("--user " + account.user_name, kNeedsSetuid);
   }
@@ -227,7 +227,7 @@ std::string give_up_privileges(const Account& account, const std::vector<unsigne
   restrict_capabilities(keep);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     fail("cannot give up privileges for good: PR_SET_NO_NEW_PRIVS", kNeedsPrctl);
-  };
+  }
   return fmt::format("runs as user {} and group {} with the capabilities {}",
                      account.user ? account.user_name : std::to_string(::geteuid()), ::getegid(),
                      permitted_text());
