@@ -74,9 +74,10 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t to
   if (node == nullptr) return error;
   auto& table = node->port.pkeys;
   const std::size_t from = pkey.is_valid() ? pkey_index(pkey, table) : kPKeyTableSize;
-  if (from == kPKeyTableSize)
+  if (from == kPKeyTableSize) {
     return Error{ENOENT,
                  "the port is not in that partition; softib show partitions lists its members"};
+  }
   if (to >= kPKeyTableSize) {
     return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " entries"};
   }

@@ -95,7 +95,8 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
       manager_(hcas_of(endpoints_), *this, ipoib::random_bits()),
       status_(folder, endpoints_) {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
-    for (const auto& port : endpoints_[hca]->ports().all()) {
+    const HcaPorts of_hca = endpoints_[hca]->ports();
+    for (const auto& port : of_hca.all()) {
       if (!port.has_cable) continue;
       locks_.try_emplace({hca, port.number}, folder, endpoints_[hca]->node_of(port.number));
     }
