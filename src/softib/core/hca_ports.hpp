@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <ranges>
 #include <span>
 
 #include "softib/core/fabric_types.hpp"
@@ -27,9 +28,16 @@ class HcaPorts {
     assert(has(port.number));
     ports_[port.number - 1U] = port;
   }
-  [[nodiscard]] std::span<const PortAttributes> all() const {
+  // Both refer to this object, so a loop over the ports of a temporary one does not compile.
+  [[nodiscard]] std::span<const PortAttributes> all() const& {
     return std::span(ports_).first(count_);
   }
+  std::span<const PortAttributes> all() const&& = delete;
+  /// Those that have a cable.
+  [[nodiscard]] auto cabled() const& {
+    return all() | std::views::filter(&PortAttributes::has_cable);
+  }
+  auto cabled() const&& = delete;
   /// The port that programs get which name none: the first one that is active, or else that is not
   /// down, or else that has a cable.
   [[nodiscard]] const PortAttributes& preferred() const;

@@ -298,9 +298,7 @@ std::vector<LocalPort> Manager::local_ports() const {
   std::vector<LocalPort> ports;
   for (const auto& hca : hcas_) {
     const HcaPorts of_hca = node_.ports(hca->number);
-    for (const auto& port : of_hca.all()) {
-      if (port.has_cable) ports.push_back({hca->number, port.number});
-    }
+    for (const auto& port : of_hca.cabled()) ports.push_back({hca->number, port.number});
   }
   return ports;
 }

@@ -96,8 +96,7 @@ UcmaHost::UcmaHost(std::vector<endpoint::Endpoint*> endpoints, const fabric::Sub
       status_(folder, endpoints_) {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     const HcaPorts of_hca = endpoints_[hca]->ports();
-    for (const auto& port : of_hca.all()) {
-      if (!port.has_cable) continue;
+    for (const auto& port : of_hca.cabled()) {
       locks_.try_emplace({hca, port.number}, folder, endpoints_[hca]->node_of(port.number));
     }
     receivers_.push_back(std::make_unique<Receiver>(*this, hca));
@@ -249,8 +248,7 @@ void UcmaHost::check(const Peer& peer, ipoib::Duration next, ipoib::TimePoint no
   const bool is_running = endpoints_[hca]->is_running(process);
   bool is_peer = false;
   const auto lmc = ports(hca).preferred().lmc;
-  for (const auto& port : ports_of_peer->all()) {
-    if (!port.has_cable) continue;
+  for (const auto& port : ports_of_peer->cabled()) {
     // A process on an Ethernet port may have been reached by any address of it.
     for (std::size_t i = 0; i < port.gid_table_size(); ++i) {
       const auto at = cm::Peer::of(port.lid, port.gid(i), lmc);
@@ -312,8 +310,8 @@ std::optional<rdma_cm::Node::Local> UcmaHost::local_of(const IpoibAddresses::Loc
                                                        const IpAddress& address) const {
   for (std::size_t hca = 0; hca < endpoints_.size(); ++hca) {
     const HcaPorts of_hca = ports(hca);
-    for (const auto& port : of_hca.all()) {
-      if (!port.has_cable || !port.gid_index(interface.gid)) continue;
+    for (const auto& port : of_hca.cabled()) {
+      if (!port.gid_index(interface.gid)) continue;
       return Local{{hca, port.number}, interface.pkey, address};
     }
   }
