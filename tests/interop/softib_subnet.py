@@ -56,6 +56,18 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
+# What programs of librdmacm print that fail by themselves: rping may close its channel before its thread waits on it, or
+# while it does; perftest's client may want the second of its connections before its server listens again.
+CLOSED_TOO_EARLY = r"rdma_get_cm_event: (Bad file descriptor|Input/output error)"
+CAME_TOO_EARLY = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\."
+
+
+def services(shown):
+    """Returns the service IDs on which somebody listens, from the output of `softib show --cm --json`."""
+    return {int(one["service_id"], 16) for process in json.loads(shown)["processes"] for one in process["ids"]
+            if one["state"] == "Listen"}
+
+
 def has_other_users():
     """Whether a program can change its user. It cannot in a user namespace that has only one."""
     first, _, count = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3]

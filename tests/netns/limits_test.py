@@ -14,22 +14,28 @@ from hosts import program
 
 OPEN_FILES = ("Too many open files", "ulimit -n")
 FILE_SIZE = ("File too large", "ulimit -f")
-# System call, error, which program, words of its message.
+IPOIBD = ("ipoibd", "--softib=default/left")
+SUBNET = ("softib", "subnet", "--subnet", "other")
+EXEC = ("softib", "exec", "--subnet", "other", "true")
+AS_NOBODY = (*IPOIBD, "--user", "nobody")
+# System call, error, command, words of its message.
+FORBIDDEN_TO_CHANGE_THE_USER = (
+    ("setgroups", "EPERM", AS_NOBODY, ("cannot set the supplementary groups", "CAP_SETGID")),
+    ("setresgid", "EPERM", AS_NOBODY, ("--group ", "CAP_SETGID")),
+    ("setresuid", "EPERM", AS_NOBODY, ("--user nobody", "CAP_SETUID")),
+    ("prctl", "EPERM", AS_NOBODY, ("--user nobody: cannot keep capabilities", "permit prctl")),
+)
 FORBIDDEN = (
-    ("setgroups", "EPERM", "user", ("cannot set the supplementary groups", "CAP_SETGID")),
-    ("setresgid", "EPERM", "user", ("--group ", "CAP_SETGID")),
-    ("setresuid", "EPERM", "user", ("--user nobody", "CAP_SETUID")),
-    ("prctl", "EPERM", "user", ("--user nobody: cannot keep capabilities", "permit prctl")),
-    ("prctl", "EPERM", "ipoibd", ("cannot give up privileges for good", "permit prctl")),
-    ("capset", "EPERM", "ipoibd", ("cannot give up capabilities", "permit capset")),
-    ("signalfd4", "EMFILE", "ipoibd", ("cannot receive signals", "Too many open files", "ulimit -n")),
-    ("pipe2", "EMFILE", "exec", ("cannot make a pipe", "Too many open files", "ulimit -n")),
-    ("clone,clone3,fork,vfork", "EAGAIN", "exec", ("cannot fork", "ulimit -u")),
-    ("timerfd_create", "EMFILE", "subnet", ("Too many open files", "ulimit -n")),
-    ("memfd_create", "ENOMEM", "subnet", ("Cannot allocate memory", "free some memory")),
-    ("bind", "EACCES", "subnet", ("cannot listen at ", "Permission denied")),
-    ("pwrite64", "ENOSPC", "subnet", ("cannot write ", "free some space")),
-    ("fallocate", "ENOSPC", "subnet", ("cannot allocate ", "free some space")),
+    ("prctl", "EPERM", IPOIBD, ("cannot give up privileges for good", "permit prctl")),
+    ("capset", "EPERM", IPOIBD, ("cannot give up capabilities", "permit capset")),
+    ("signalfd4", "EMFILE", IPOIBD, ("cannot receive signals", "Too many open files", "ulimit -n")),
+    ("pipe2", "EMFILE", EXEC, ("cannot make a pipe", "Too many open files", "ulimit -n")),
+    ("clone,clone3,fork,vfork", "EAGAIN", EXEC, ("cannot fork", "ulimit -u")),
+    ("timerfd_create", "EMFILE", SUBNET, ("Too many open files", "ulimit -n")),
+    ("memfd_create", "ENOMEM", SUBNET, ("Cannot allocate memory", "free some memory")),
+    ("bind", "EACCES", SUBNET, ("cannot listen at ", "Permission denied")),
+    ("pwrite64", "ENOSPC", SUBNET, ("cannot write ", "free some space")),
+    ("fallocate", "ENOSPC", SUBNET, ("cannot allocate ", "free some space")),
 )
 FULL_DISK = ("No space left on device", "free some space")
 
@@ -159,15 +165,18 @@ class SystemLimits(hosts.Pair):
             self.assert_failed(done, ("/dev/net/tun", "remove it", "mknod"))
         self.assert_no_interface()
 
+    @hosts.needs("strace")
     def test_forbidden_system_calls(self):
+        self.assert_forbidden(FORBIDDEN)
+
+    @hosts.needs("strace")
+    @hosts.needs_users()
+    def test_forbidden_changes_of_the_user(self):
+        self.assert_forbidden(FORBIDDEN_TO_CHANGE_THE_USER)
+
+    def assert_forbidden(self, rows):
         """As filters of system calls forbid them, those of containers among others."""
-        softib_subnet.need("strace")
-        ipoibd = ["ipoibd", "--softib=default/left"]
-        for call, error, command, words in FORBIDDEN:
-            if command == "user" and not softib_subnet.has_other_users():
-                continue
-            command = {"ipoibd": ipoibd, "user": [*ipoibd, "--user", "nobody"], "subnet": ["softib", "subnet", "--subnet", "other"],
-                       "exec": ["softib", "exec", "--subnet", "other", "true"]}[command]
+        for call, error, command, words in rows:
             done = self.left.run("strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e",
                                  f"inject={call}:error={error}", program(command[0]), *command[1:], check=False)
             with self.subTest(call=call):

@@ -67,8 +67,7 @@ class Machine(lab.Host):
         subnet = self.subnet()
         if subnet is None:
             return False
-        shown = json.loads(self.softib("show", "--subnet", subnet, "--cm", "--json").stdout)
-        return any(each["state"] == "Listen" for process in shown["processes"] for each in process["ids"])
+        return bool(softib_subnet.services(self.softib("show", "--subnet", subnet, "--cm", "--json").stdout))
 
     def counters(self):
         """Returns the counters of the port."""
@@ -250,8 +249,7 @@ class Verbs(Roce):
         return process
 
     def play(self, server, client):
-        """Until both succeed. rping may close its channel before its thread waits on it, or while it does; perftest's
-        client may want its second connection before the server listens again, and be refused."""
+        """Until both succeed."""
         for _ in range(ATTEMPTS):
             process = self.start_listener(*server)
             done = self.right.run_on(*client, check=False)
@@ -259,8 +257,7 @@ class Verbs(Roce):
                 self.assertTrue(process.ends(PATIENCE), process.output())
                 return
             output = done.stdout + done.stderr
-            self.assertRegex(output, r"rdma_get_cm_event: (Bad file descriptor|Input/output error)|"
-                                     r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.")
+            self.assertRegex(output, f"{softib_subnet.CLOSED_TOO_EARLY}|{softib_subnet.CAME_TOO_EARLY}")
             process.end(signal.SIGKILL)
         self.fail(f"{client} never succeeds: {output}")
 

@@ -18,7 +18,7 @@ PROGRAMS = pathlib.Path(sys.argv[1]).resolve()
 HINT = re.compile(r" \((see ibarp|try softib|try softib [a-z]+) --help\)$")
 EVERY_STATE = ",".join(["permanent"] * 16)
 FILES = {"quoted": 'name = "ib0"\n', "sections": "[daemon]\nname = ib0\n", "unknown": "nmae = ib0\n",
-                  "empty": "", "reserved": 'Switch 2 "s"\n[1] "softib-sm"[1]\nHca 1 "softib-sm"\n[1] "s"[1]\n'}
+         "empty": "", "reserved": 'Switch 2 "s"\n[1] "softib-sm"[1]\nHca 1 "softib-sm"\n[1] "s"[1]\n'}
 MANY_HCAS = " ".join(f"h{number}" for number in range(49))
 
 # (program, exit status): arguments and message.

@@ -579,6 +579,15 @@ class TwoPortTest : public ManagerTest {
     EXPECT_TRUE(server.manager.listen(server.channel, *id, 0));
     return *id;
   }
+  /// Connects to the second port of the server, which accepts.
+  void connect_to_second(IdHandle id) {
+    left_by.clear();
+    connect(id);
+    const Event request = server.event();
+    ASSERT_EQ(request.type, EventType::connect_request);
+    EXPECT_EQ(server.id(request.id).local, (LocalPort{0, 2}));
+    accept(request.id);
+  }
   static constexpr wire::ServiceId kService{0x0106'0000 | kPort};
 };
 
@@ -602,12 +611,7 @@ TEST_F(TwoPortTest, AConnectionGoesBySecondPortsOnly) {
   const auto id = resolved(ip(3), ip(4, kPort));
   EXPECT_EQ(last_query.sgid, port_of_node(3).gid());
   EXPECT_EQ(last_query.dgid, port_of_node(4).gid());
-  left_by.clear();
-  connect(id);
-  const Event request = server.event();
-  ASSERT_EQ(request.type, EventType::connect_request);
-  EXPECT_EQ(server.id(request.id).local, (LocalPort{0, 2}));
-  accept(request.id);
+  ASSERT_NO_FATAL_FAILURE(connect_to_second(id));
   ASSERT_EQ(client.event().type, EventType::connect_response);
   ASSERT_TRUE(client.manager.confirm(client.channel, id, now));
   carry();
@@ -626,12 +630,7 @@ TEST_F(TwoPortTest, ADatagramServiceIsResolvedBySecondPorts) {
   EXPECT_EQ(client.event().type, EventType::address_resolved);
   resolve_route(id);
   EXPECT_EQ(client.event().type, EventType::route_resolved);
-  left_by.clear();
-  connect(id);
-  const Event request = server.event();
-  ASSERT_EQ(request.type, EventType::connect_request);
-  EXPECT_EQ(server.id(request.id).local, (LocalPort{0, 2}));
-  accept(request.id);
+  ASSERT_NO_FATAL_FAILURE(connect_to_second(id));
   EXPECT_EQ(client.event().type, EventType::established);
   EXPECT_THAT(left_by, testing::ElementsAre(2, 2));
 }
