@@ -19,6 +19,7 @@ TESTS = [
     "ver_rc_compare_swap", "ver_rc_fetch_add",
 ]
 OVER_RDMA_CM = ["rc_bw", "rc_rdma_read_lat"]
+ATTEMPTS = 10
 
 
 def each_rdma_test():
@@ -29,6 +30,16 @@ def connections_by_the_rdma_cm():
     measure(OVER_RDMA_CM, "127.77.0.1", "-cm1")  # an address of the HCA, and of the host for TCP
 
 
+def run_client(command, environment):
+    """The server names its port of the RDMA CM before it listens there: a client may be rejected."""
+    for _ in range(ATTEMPTS):
+        client = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
+        if "Event rejected" not in client.stdout:
+            break
+    return client
+
+
 def measure(tests, server_address, *options):
     with Subnet(SOFTIB) as subnet:
         port = str(free_tcp_port())
@@ -37,10 +48,9 @@ def measure(tests, server_address, *options):
                               stderr=subprocess.DEVNULL)
         wait_for("the server", lambda: is_listening(int(port)) or server.poll() is not None)
         for test in tests:
-            client = subprocess.run(
+            client = run_client(
                 subnet.command("b", "qperf", "-lp", port, server_address, "-t", "1", *options, test),
-                env=subnet.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                timeout=PATIENCE)
+                subnet.environment)
             equal(client.returncode, 0)
             figures = re.findall(r"(?:bw|latency|msg_rate) +=  *([0-9.]+) ", client.stdout)
             assert figures and all(float(each) > 0 for each in figures), client.stdout

@@ -55,9 +55,11 @@ class Packages:
         # As debian/rules configures it.
         debhelper = pathlib.Path(shutil.which("dh_installsystemd")).read_text(encoding="utf-8")
         system = "usr/lib" if "usr/lib/systemd/system" in debhelper else "lib"
-        for part in ("systemd", "udev"):
-            (installed / system).mkdir(exist_ok=True)
-            (installed / "usr/lib" / part).rename(installed / system / part)
+        architecture = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").stdout.strip()
+        for part, folder in (("systemd", system), ("udev", system),
+                             ("wireshark", f"usr/lib/{architecture}")):
+            (installed / folder).mkdir(exist_ok=True)
+            (installed / "usr/lib" / part).rename(installed / folder / part)
         for unit in (installed / system / "systemd/system").iterdir():
             text = unit.read_text(encoding="utf-8")
             unit.write_text(text.replace("/usr/local/", "/usr/"), encoding="utf-8")
@@ -96,7 +98,8 @@ def why_not():
                if not pathlib.Path(path).exists()]
     if missing:
         return f"needs {', '.join(missing)} (packages systemd, udev, rdma-core)"
-    missing = [name for name in ("cmake", "dh_installsystemd", "dpkg-gencontrol")
+    missing = [name for name in ("cmake", "dh_installsystemd", "dpkg-gencontrol",
+                                "dpkg-architecture")
                if shutil.which(name) is None]
     if missing:
         return f"needs {', '.join(missing)}"
