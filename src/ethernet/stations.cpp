@@ -25,16 +25,14 @@ constexpr Ipv6Address kOfView(Ipv6Address::Bytes{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0
 
 }  // namespace
 
-using Verdict = Stations::Verdict;
-
 Stations::Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps)
     : deps_(deps), strict_(strict), table_(limit, key), multicast_(key, deps.messages, kOfView) {}
 
 // --- From stations -------------------------------------------------------------------------------
 
-Verdict Stations::receive(const Header& header, ConstBytes packet, TimePoint now) {
+bool Stations::receive(const Header& header, ConstBytes packet, TimePoint now) {
   const auto addresses = addresses_of(packet);
-  if (!addresses) return Verdict::pass;  // the link counts it
+  if (!addresses) return true;  // the link counts it
   const IpAddress& source = addresses->source;
   const bool is_known = last_.entry != nullptr && last_.version == table_.version() &&
                         last_.mac == header.source && last_.source == source;
@@ -44,27 +42,26 @@ Verdict Stations::receive(const Header& header, ConstBytes packet, TimePoint now
     // An advertisement has the virtual MAC, and the address of the router that sends it (RFC 5798,
     // 5.1.1.1, 7.2). So do the reports of a virtual router that joins its group.
     const bool is_strict = strict_ && !wire::changes_host_groups(packet);
-    const Verdict verdict = admit_source(header.source, source, is_strict, now);
-    if (verdict != Verdict::pass) return verdict;
+    if (!admit_source(header.source, source, is_strict, now)) return false;
   }
-  if (!header.destination.is_multicast()) return Verdict::pass;
-  return receive_multicast(header, addresses->destination, packet, now);
+  return !header.destination.is_multicast() ||
+         receive_multicast(header, addresses->destination, packet, now);
 }
 
-Verdict Stations::receive_multicast(const Header& header, const IpAddress& group, ConstBytes packet,
-                                    TimePoint now) {
+bool Stations::receive_multicast(const Header& header, const IpAddress& group, ConstBytes packet,
+                                 TimePoint now) {
   using Admission = StationMulticast::Admission;
   StationBudget* const station = table_.station(header.source);
-  if (station == nullptr) return Verdict::drop;
+  if (station == nullptr) return false;
   switch (multicast_.receive(*station, group, packet, now)) {
     case Admission::pass:
-      return Verdict::pass;
+      return true;
     case Admission::over_budget:
       return drop(&StationCounters::drop_budget);
     case Admission::too_many_groups:
       return drop(&StationCounters::drop_group);
   }
-  return Verdict::drop;
+  return false;
 }
 
 /// Handles a report of the host. The link knows the groups of its own interface.
@@ -78,13 +75,13 @@ void Stations::receive_host_report(ConstBytes packet, TimePoint now) {
 
 /// Checks the source of a packet. One without a source address is of DHCP or duplicate address
 /// detection.
-Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
-                               TimePoint now) {
+bool Stations::admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
+                            TimePoint now) {
   StationBudget* const station = table_.station(mac);
-  if (station == nullptr) return Verdict::drop;
+  if (station == nullptr) return false;
   const bool is_unspecified =
       std::visit([](const auto& any) { return any.is_unspecified(); }, source);
-  if (is_unspecified) return Verdict::pass;
+  if (is_unspecified) return true;
   if (!may_have(mac, source)) return drop(&StationCounters::drop_address);
   StationAddress* const entry = deps_.host.has(mac, source) ? table_.on_owned(*station, source, now)
                                                             : table_.on_seen(*station, source, now);
@@ -99,7 +96,7 @@ Verdict Stations::admit_source(MacAddress mac, const IpAddress& source, bool is_
   }
   const bool is_its_own = is_served && entry->mac() == mac;
   last_ = {mac, source, is_its_own ? entry : nullptr, table_.version()};
-  return Verdict::pass;
+  return true;
 }
 
 bool Stations::may_have(MacAddress mac, const IpAddress& address) const {
@@ -123,13 +120,13 @@ StationAddress* Stations::claim(StationBudget& station, const IpAddress& address
   settle(now);
   const bool passes_on = is_request && !strict_;
   if (entry != nullptr && (passes_on ? entry->receives() : entry->admits(mac))) return entry;
-  (void)drop(&StationCounters::drop_address);
+  drop(&StationCounters::drop_address);
   return nullptr;
 }
 
-Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, TimePoint now) {
+bool Stations::receive_arp(const Header& header, const EthernetArp& message, TimePoint now) {
   StationBudget* const station = table_.station(header.source);
-  if (station == nullptr) return Verdict::drop;
+  if (station == nullptr) return false;
   if (message.sender_hardware != header.source) return drop(&StationCounters::drop_address);
   const bool is_request = message.operation == ArpOperation::request;
   if (message.sender_protocol.is_unspecified()) {
@@ -137,34 +134,34 @@ Verdict Stations::receive_arp(const Header& header, const EthernetArp& message, 
     // A station that has just started must not be asked for the address that it checks itself.
     const bool is_its_own = entry != nullptr && entry->mac() == header.source;
     if (is_its_own) entry->touch(now);
-    if (!is_request || (is_its_own && entry->is_served())) return Verdict::end;
+    if (!is_request || (is_its_own && entry->is_served())) return false;
   } else {
     const bool is_only_request = is_request && message.sender_protocol != message.target_protocol;
     const bool is_of_proxy = !is_request && deps_.host.is_mac(header.source) &&
                              deps_.host.is_proxy_for(message.sender_protocol);
-    if (is_of_proxy && table_.find(message.sender_protocol) == nullptr) return Verdict::end;
+    if (is_of_proxy && table_.find(message.sender_protocol) == nullptr) return false;
     const StationAddress* const known = table_.find(message.sender_protocol);
     const bool was_served = known != nullptr && known->is_served();
     const StationAddress* const entry =
         claim(*station, message.sender_protocol, is_only_request, now);
-    if (entry == nullptr) return Verdict::drop;
+    if (entry == nullptr) return false;
     if (!is_request) {
       if (entry->is_served()) requests_.take(message.sender_protocol, replies_);
-      return Verdict::end;
+      return false;
     }
     if (message.sender_protocol == message.target_protocol) {
-      if (!was_served || !entry->is_served()) return Verdict::end;
+      if (!was_served || !entry->is_served()) return false;
       if (!station->requests.take(now)) return drop(&StationCounters::drop_budget);
       announce_again(*entry);
-      return Verdict::end;
+      return false;
     }
   }
-  return station->requests.take(now) ? Verdict::pass : drop(&StationCounters::drop_budget);
+  return station->requests.take(now) || drop(&StationCounters::drop_budget);
 }
 
-Verdict Stations::receive_discovery(const Header& header, const NdMessage& message, TimePoint now) {
+bool Stations::receive_discovery(const Header& header, const NdMessage& message, TimePoint now) {
   StationBudget* const station = table_.station(header.source);
-  if (station == nullptr) return Verdict::drop;
+  if (station == nullptr) return false;
   const auto claims = [&](const Ipv6Address& address, bool is_request = false) {
     return claim(*station, address, is_request, now);
   };
@@ -173,39 +170,39 @@ Verdict Stations::receive_discovery(const Header& header, const NdMessage& messa
       // What the host says as a proxy (ip neigh add proxy) does not override (RFC 4861, 7.2.8). Nor
       // does its answer to a unicast solicitation, so the view knows what it asks for.
       const bool may_be_of_proxy = deps_.host.is_mac(header.source) && !message.overrides;
-      if (may_be_of_proxy && table_.find(message.target) == nullptr) return Verdict::pass;
+      if (may_be_of_proxy && table_.find(message.target) == nullptr) return true;
       StationAddress* const entry = claims(message.target);
-      if (entry == nullptr) return Verdict::drop;
+      if (entry == nullptr) return false;
       table_.set_router(*entry, message.is_router);
       settle(now);
-      if (message.destination == kOfView) return Verdict::end;
+      if (message.destination == kOfView) return false;
       // Before the fabric has been asked, it would claim the address there.
-      return entry->is_served() ? Verdict::pass : Verdict::end;
+      return entry->is_served();
     }
     case NdType::neighbour_solicitation:
       if (!message.source.is_unspecified() && claims(message.source, true) == nullptr) {
-        return Verdict::drop;
+        return false;
       }
-      if (message.target == kOfView) return Verdict::end;
-      return station->requests.take(now) ? Verdict::pass : drop(&StationCounters::drop_budget);
+      if (message.target == kOfView) return false;
+      return station->requests.take(now) || drop(&StationCounters::drop_budget);
     case NdType::router_solicitation:
     case NdType::router_advertisement:
-      if (message.source.is_unspecified()) return Verdict::pass;
+      if (message.source.is_unspecified()) return true;
       if (StationAddress* const entry = claims(message.source)) {
         if (message.type == NdType::router_advertisement) table_.set_router(*entry, true);
         settle(now);
-        return Verdict::pass;
+        return true;
       }
-      return Verdict::drop;
+      return false;
     case NdType::redirect:
-      return Verdict::pass;
+      return true;
   }
-  return Verdict::pass;
+  return true;
 }
 
-Verdict Stations::drop(std::uint64_t StationCounters::*why) {
+bool Stations::drop(std::uint64_t StationCounters::*why) {
   ++(table_.counters().*why);
-  return Verdict::drop;
+  return false;
 }
 
 void Stations::on_arrival(MacAddress mac, TimePoint now) {

@@ -30,26 +30,21 @@ class Stations {
   /// another station has is dropped.
   Stations(std::size_t limit, bool strict, const HashKey& key, const Dependencies& deps);
 
-  /// The disposition of a frame of a station.
-  enum class Verdict : std::uint8_t {
-    pass,  ///< to the link, or an ARP or ND request to the fabric
-    end,   ///< the frame was for the view alone
-    drop,  ///< the frame was counted
-  };
-
   // --- Stimuli ---------------------------------------------------------------------------------
+  // The frame of a station goes on to the link, or an ARP or ND request to the fabric, if the
+  // function returns true. Otherwise it was for the view alone, or was dropped and counted.
+
   /// A station has sent an IP packet.
-  [[nodiscard]] Verdict receive(const wire::EthernetHeader& header, ConstBytes packet,
-                                TimePoint now);
+  [[nodiscard]] bool receive(const wire::EthernetHeader& header, ConstBytes packet, TimePoint now);
   /// The host has sent a report of IGMP or MLD, which may be about another interface at the TAP
   /// than the link's. keepalived sends those of its macvlan interfaces like those of the interface
   /// itself.
   void receive_host_report(ConstBytes packet, TimePoint now);
-  [[nodiscard]] Verdict receive_arp(const wire::EthernetHeader& header,
-                                    const wire::EthernetArp& message, TimePoint now);
+  [[nodiscard]] bool receive_arp(const wire::EthernetHeader& header,
+                                 const wire::EthernetArp& message, TimePoint now);
   /// A station has sent a Neighbour Discovery message; to call before receive().
-  [[nodiscard]] Verdict receive_discovery(const wire::EthernetHeader& header,
-                                          const wire::NdMessage& message, TimePoint now);
+  [[nodiscard]] bool receive_discovery(const wire::EthernetHeader& header,
+                                       const wire::NdMessage& message, TimePoint now);
   /// A station has arrived behind another port of a bridge, or another bridge, and says only that
   /// (RARP, as QEMU sends it): it is asked whether it has an address of a neighbour.
   void on_arrival(MacAddress station, TimePoint now);
@@ -105,16 +100,17 @@ class Stations {
  private:
   using Header = wire::EthernetHeader;
 
-  [[nodiscard]] Verdict admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
-                                     TimePoint now);
-  [[nodiscard]] Verdict receive_multicast(const Header& header, const IpAddress& group,
-                                          ConstBytes packet, TimePoint now);
+  [[nodiscard]] bool admit_source(MacAddress mac, const IpAddress& source, bool is_strict,
+                                  TimePoint now);
+  [[nodiscard]] bool receive_multicast(const Header& header, const IpAddress& group,
+                                       ConstBytes packet, TimePoint now);
   [[nodiscard]] bool may_have(MacAddress mac, const IpAddress& address) const;
   /// Returns the entry of an address that the station claims; null if it may not, and counts why.
   /// With `is_request` the message only comes from the address, and does not announce it.
   [[nodiscard]] StationAddress* claim(StationBudget& station, const IpAddress& address,
                                       bool is_request, TimePoint now);
-  [[nodiscard]] Verdict drop(std::uint64_t StationCounters::*why);
+  /// Counts a dropped frame. Returns false.
+  bool drop(std::uint64_t StationCounters::*why);
   void settle(TimePoint now);
   void probe(const StationOutput::Probe& probe);
   void serve(const StationOutput::Service& service);

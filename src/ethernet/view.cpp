@@ -165,7 +165,7 @@ bool View::admit_packet(const EthernetHeader& header, ConstBytes packet, const I
                         TimePoint now) {
   if (!stations_) return true;
   if (!identity_.is_mac(header.source) && !identity_.is_sender(header.source, source)) {
-    return stations_->receive(header, packet, now) == Stations::Verdict::pass;
+    return stations_->receive(header, packet, now);
   }
   if (header.destination.is_multicast() && wire::changes_host_groups(packet)) {
     stations_->receive_host_report(packet, now);
@@ -286,9 +286,7 @@ void View::receive_arp(const EthernetHeader& header, ConstBytes packet, TimePoin
     return;
   }
   const bool is_station = is_of_station(header, message->sender_protocol);
-  if (is_station && stations_->receive_arp(header, *message, now) != Stations::Verdict::pass) {
-    return;
-  }
+  if (is_station && !stations_->receive_arp(header, *message, now)) return;
   if (message->operation != wire::ArpOperation::request) return;
   if (message->sender_protocol == message->target_protocol) return;
   ask(message->target_protocol, {message->sender_hardware, message->sender_protocol},
@@ -314,10 +312,7 @@ bool View::receive_discovery(const EthernetHeader& header, ConstBytes packet, Ti
   const bool is_advertisement = message->type == NdType::neighbour_advertisement;
   const bool is_station =
       is_of_station(header, is_advertisement ? message->target : message->source);
-  if (is_station &&
-      stations_->receive_discovery(header, *message, now) != Stations::Verdict::pass) {
-    return true;
-  }
+  if (is_station && !stations_->receive_discovery(header, *message, now)) return true;
   if (message->type != NdType::neighbour_solicitation || message->source.is_unspecified()) {
     return false;
   }

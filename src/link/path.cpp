@@ -62,15 +62,6 @@ bool take_outdated(Path::State& state) {
                     state);
 }
 
-void set_request(Path::State& state, wire::SaRequestId id) {
-  std::visit(Overloaded{
-                 [id](OneOf<Path::Requesting, Path::Refreshing> auto& s) { s.request = id; },
-                 [](OneOf<Path::Idle, Path::Waiting, Path::Ready, Path::NeedsRefresh,
-                          Path::Failed> auto&) { assert(false && "no request is outstanding"); },
-             },
-             state);
-}
-
 }  // namespace
 
 PathRef::~PathRef() {
@@ -92,8 +83,8 @@ Path::Condition Path::on_use(Purpose purpose, const Dependencies& deps, TimePoin
           [](OneOf<Ready, Refreshing> auto&) { return Condition::usable; },
           [&](NeedsRefresh& s) {
             if (now >= s.not_before && !deps.requests.full(purpose)) {
-              become(Refreshing{std::move(s.data), deps.requests.send(*this), s.failures},
-                     "used, needs refresh", deps);
+              deps.requests.send(*this);
+              become(Refreshing{std::move(s.data), s.failures}, "used, needs refresh", deps);
             }
             return Condition::usable;
           },
@@ -108,15 +99,17 @@ Path::Condition Path::first_request(unsigned failures, Purpose purpose, const De
   if (deps.requests.full(purpose)) {
     become(Waiting{failures, purpose}, "used, but too many requests are outstanding", deps);
   } else {
-    become(Requesting{deps.requests.send(*this), failures}, "used", deps);
+    deps.requests.send(*this);
+    become(Requesting{failures}, "used", deps);
   }
   return Condition::pending;
 }
 
 void Path::on_turn(const Dependencies& deps) {
   auto& waiting = std::get<Waiting>(state_);
-  become(Requesting{deps.requests.send(*this), waiting.failures, std::move(waiting.waiters)},
-         "fewer requests are outstanding", deps);
+  deps.requests.send(*this);
+  become(Requesting{waiting.failures, std::move(waiting.waiters)}, "fewer requests are outstanding",
+         deps);
 }
 
 void Path::await(PathWaiter& waiter) {
@@ -169,7 +162,7 @@ PathWaiters Path::on_response(const wire::SaResult& result, const Dependencies& 
   const bool is_outdated = take_outdated(state_);
   PathWaiters waiters;
   if (is_outdated && record == nullptr && users_ > 0) {
-    set_request(state_, deps.requests.send(*this));  // in place of the one that is complete
+    deps.requests.send(*this);  // in place of the one that is complete
     return waiters;
   }
   if (auto* const requesting = std::get_if<Requesting>(&state_)) waiters.swap(requesting->waiters);

@@ -5,13 +5,12 @@
 
 namespace ipoib::link {
 
-wire::SaRequestId PathRequests::send(Path& path) {
+void PathRequests::send(Path& path) {
   const wire::SaRequestId id = deps_.ids.next();
   deps_.out.events.emplace_back(wire::SaRequest{
       id, wire::path_query(source_.port.gid, path.gid(), deps_.config.pkey.as_full())});
   deps_.out.counters.add(Counter::path_requests);
   paths_.emplace(id, &path);
-  return id;
 }
 
 Path* PathRequests::complete(wire::SaRequestId request) {

@@ -46,7 +46,7 @@ class PathRequests {
     return outstanding() >= (purpose == Purpose::packet ? limit : limit - limit / 4);
   }
   [[nodiscard]] std::size_t outstanding() const { return paths_.size(); }
-  [[nodiscard]] wire::SaRequestId send(Path& path);
+  void send(Path& path);
   /// The path that the response to a request is for; null if the request is not outstanding.
   [[nodiscard]] Path* complete(wire::SaRequestId request);
   /// Logs the n-th failure in a row, at most one line a second: an SA that is gone fails all paths.

@@ -61,7 +61,6 @@ struct PathStateTypes {
     PathWaiters waiters{};
   };
   struct Requesting {
-    wire::SaRequestId request;
     unsigned failures = 0;
     PathWaiters waiters{};
     bool is_outdated = false;  ///< the port was reported meanwhile, so its response may be
@@ -77,7 +76,6 @@ struct PathStateTypes {
   };
   struct Refreshing {
     PathData data;
-    wire::SaRequestId request;
     unsigned failures = 0;
     bool is_outdated = false;  ///< as in Requesting
   };

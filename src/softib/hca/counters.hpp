@@ -5,15 +5,10 @@
 
 namespace softib::hca {
 
-struct HcaCounters {
-  std::uint64_t sent_packets = 0;
-  std::uint64_t sent_bytes = 0;        ///< of payload
-  std::uint64_t send_errors = 0;       ///< sends completed with an error, without flushed ones
-  std::uint64_t send_drop_port = 0;    ///< the port was not active
-  std::uint64_t send_drop_pkey = 0;    ///< no valid P_Key at the P_Key index
-  std::uint64_t received_packets = 0;  ///< delivered to a posted receive
-  std::uint64_t received_bytes = 0;    ///< of payload
-  std::uint64_t receive_errors = 0;    ///< receives completed with an error, without flushed ones
+/// Those that the port's counters show, too. They seldom change.
+struct ReportedCounters {
+  std::uint64_t send_drop_port = 0;  ///< the port was not active
+  std::uint64_t send_drop_pkey = 0;  ///< no valid P_Key at the P_Key index
   std::uint64_t drop_malformed = 0;
   std::uint64_t drop_length = 0;      ///< longer than the MTU of the port
   std::uint64_t drop_port = 0;        ///< the port was not active
@@ -37,6 +32,15 @@ struct HcaCounters {
   std::uint64_t sequence_errors = 0;  ///< requests of which an earlier packet was missing
   // Counters of unreliable connections.
   std::uint64_t dropped_messages = 0;  ///< incomplete, without a receive, or not allowed
+};
+
+struct HcaCounters : ReportedCounters {
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;        ///< of payload
+  std::uint64_t send_errors = 0;       ///< sends completed with an error, without flushed ones
+  std::uint64_t received_packets = 0;  ///< delivered to a posted receive
+  std::uint64_t received_bytes = 0;    ///< of payload
+  std::uint64_t receive_errors = 0;    ///< receives completed with an error, without flushed ones
   std::uint64_t cq_overruns = 0;
   std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending
 };

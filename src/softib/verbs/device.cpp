@@ -7,8 +7,10 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
@@ -30,33 +32,33 @@ Devices current{};  ///< by HCA
 thread_local std::array<Device*, fabric::kMaxProcessHcas> locked_for_fork{};
 
 struct Drop {
-  std::uint64_t hca::HcaCounters::*counter;
+  std::uint64_t hca::ReportedCounters::*counter;
   fabric::PortCounter reported_as;
 };
 constexpr std::array kDrops = {
-    Drop{&hca::HcaCounters::send_drop_port, fabric::PortCounter::drop_port_not_active},
-    Drop{&hca::HcaCounters::send_drop_pkey, fabric::PortCounter::drop_pkey},
-    Drop{&hca::HcaCounters::drop_malformed, fabric::PortCounter::drop_malformed},
-    Drop{&hca::HcaCounters::drop_length, fabric::PortCounter::drop_malformed},
-    Drop{&hca::HcaCounters::drop_port, fabric::PortCounter::drop_port_not_active},
-    Drop{&hca::HcaCounters::drop_lid, fabric::PortCounter::drop_unknown_lid},
-    Drop{&hca::HcaCounters::drop_gid, fabric::PortCounter::drop_malformed},
-    Drop{&hca::HcaCounters::drop_unknown_qp, fabric::PortCounter::drop_unknown_qp},
-    Drop{&hca::HcaCounters::drop_qp_state, fabric::PortCounter::drop_unknown_qp},
-    Drop{&hca::HcaCounters::drop_pkey, fabric::PortCounter::drop_pkey},
-    Drop{&hca::HcaCounters::drop_qkey, fabric::PortCounter::drop_qkey},
-    Drop{&hca::HcaCounters::drop_no_receive, fabric::PortCounter::drop_no_receive},
-    Drop{&hca::HcaCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
-    Drop{&hca::HcaCounters::retries, fabric::PortCounter::rc_retries},
-    Drop{&hca::HcaCounters::rnr_naks, fabric::PortCounter::rc_rnr_naks},
-    Drop{&hca::HcaCounters::shared_rnr_naks, fabric::PortCounter::rc_srq_rnr_naks},
-    Drop{&hca::HcaCounters::shared_limits, fabric::PortCounter::srq_limit_events},
-    Drop{&hca::HcaCounters::qp_errors, fabric::PortCounter::qp_errors},
-    Drop{&hca::HcaCounters::notifications_sent, fabric::PortCounter::cnps_sent},
-    Drop{&hca::HcaCounters::notifications_received, fabric::PortCounter::cnps_received},
-    Drop{&hca::HcaCounters::duplicates, fabric::PortCounter::rc_duplicates},
-    Drop{&hca::HcaCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
-    Drop{&hca::HcaCounters::dropped_messages, fabric::PortCounter::uc_dropped_messages},
+    Drop{&hca::ReportedCounters::send_drop_port, fabric::PortCounter::drop_port_not_active},
+    Drop{&hca::ReportedCounters::send_drop_pkey, fabric::PortCounter::drop_pkey},
+    Drop{&hca::ReportedCounters::drop_malformed, fabric::PortCounter::drop_malformed},
+    Drop{&hca::ReportedCounters::drop_length, fabric::PortCounter::drop_malformed},
+    Drop{&hca::ReportedCounters::drop_port, fabric::PortCounter::drop_port_not_active},
+    Drop{&hca::ReportedCounters::drop_lid, fabric::PortCounter::drop_unknown_lid},
+    Drop{&hca::ReportedCounters::drop_gid, fabric::PortCounter::drop_malformed},
+    Drop{&hca::ReportedCounters::drop_unknown_qp, fabric::PortCounter::drop_unknown_qp},
+    Drop{&hca::ReportedCounters::drop_qp_state, fabric::PortCounter::drop_unknown_qp},
+    Drop{&hca::ReportedCounters::drop_pkey, fabric::PortCounter::drop_pkey},
+    Drop{&hca::ReportedCounters::drop_qkey, fabric::PortCounter::drop_qkey},
+    Drop{&hca::ReportedCounters::drop_no_receive, fabric::PortCounter::drop_no_receive},
+    Drop{&hca::ReportedCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
+    Drop{&hca::ReportedCounters::retries, fabric::PortCounter::rc_retries},
+    Drop{&hca::ReportedCounters::rnr_naks, fabric::PortCounter::rc_rnr_naks},
+    Drop{&hca::ReportedCounters::shared_rnr_naks, fabric::PortCounter::rc_srq_rnr_naks},
+    Drop{&hca::ReportedCounters::shared_limits, fabric::PortCounter::srq_limit_events},
+    Drop{&hca::ReportedCounters::qp_errors, fabric::PortCounter::qp_errors},
+    Drop{&hca::ReportedCounters::notifications_sent, fabric::PortCounter::cnps_sent},
+    Drop{&hca::ReportedCounters::notifications_received, fabric::PortCounter::cnps_received},
+    Drop{&hca::ReportedCounters::duplicates, fabric::PortCounter::rc_duplicates},
+    Drop{&hca::ReportedCounters::sequence_errors, fabric::PortCounter::rc_sequence_errors},
+    Drop{&hca::ReportedCounters::dropped_messages, fabric::PortCounter::uc_dropped_messages},
 };
 
 /// The part that a single packet can have; the payload of a large packet is longer.
@@ -206,15 +208,6 @@ void Device::set_clock() {
 
 /// Sends the packets of connections, and dispatches the events that this and earlier work of the
 /// model have raised. Packets that are left are postponed.
-void Device::drain() {
-  serve_connections();
-  dispatch_events();
-}
-
-void Device::serve_connections() {
-  if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
-}
-
 /// Serves connections. A program that is present goes on itself with packets that are postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();
@@ -413,7 +406,10 @@ void Device::dispatch(const hca::AsyncEvent& event) {
 }
 
 void Device::report_drops(std::uint8_t port) {
-  const auto& now = hca_.counters();
+  using Counters = hca::ReportedCounters;
+  static_assert(std::has_unique_object_representations_v<Counters>);
+  const Counters& now = hca_.counters();
+  if (std::memcmp(&now, &reported_, sizeof now) == 0) return;  // nearly always
   for (const auto& drop : kDrops) {
     const auto by = now.*drop.counter - reported_.*drop.counter;
     if (by != 0) endpoint_.count_at(port, drop.reported_as, by);

@@ -151,8 +151,13 @@ class Device final : public endpoint::PacketReceiver {
   void deadline(ipoib::TimePoint now) override;
   [[nodiscard]] std::optional<std::uint32_t> reader_of(Cq& cq);
   void set_clock();
-  void drain();
-  void serve_connections();
+  void drain() {
+    serve_connections();
+    if (!hca_.events().empty()) dispatch_events();
+  }
+  void serve_connections() {
+    if (hca_.connections().has_active()) serve_connections(ipoib::monotonic_now());
+  }
   void serve_connections(ipoib::TimePoint now);
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
@@ -175,7 +180,7 @@ class Device final : public endpoint::PacketReceiver {
   std::atomic<bool> must_resume_ = false;       ///< connections; read without the lock
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
-  hca::HcaCounters reported_;                   ///< those that the endpoint has counted
+  hca::ReportedCounters reported_;              ///< those that the endpoint has counted
   std::vector<Context*> contexts_;
   transport::Patience patience_;  ///< with receivers, when connections end
 };

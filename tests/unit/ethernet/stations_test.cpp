@@ -237,7 +237,7 @@ TEST_F(StationsTest, AnAdvertisementShowsWhetherItsStationIsARouter) {
                                               Case{NdType::neighbour_advertisement, true, true}}) {
     const bool changes = services.back().is_router != is_router;
     const std::size_t before = services.size();
-    EXPECT_EQ(receive(type, flag), Stations::Verdict::pass);
+    EXPECT_TRUE(receive(type, flag));
     EXPECT_EQ(services.size(), before + (changes ? 1 : 0));
     EXPECT_EQ(services.back().is_router, is_router);
     EXPECT_TRUE(services.back().on);
