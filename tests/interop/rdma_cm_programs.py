@@ -289,6 +289,24 @@ def ports_of_an_hca():
                 for bound in (to, "::" if ":" in to else "0.0.0.0"):
                     server, client = rping("-C", "3", to=to)
                     by_second_ports(lambda: play_rping(subnet, [*server, "-a", bound], [*client, "-I", source]))
+            # The operator names a port that has a cable.
+            subnet.softib("set", "address", "a[2]", "10.1.0.2")
+            for change, error in (("a", "the HCA 'a' has 2 ports: name one, as in a[1]"),
+                                  ("a[1]", "10.1.0.2 is an address of the HCA 'a[2]'")):
+                refused = subprocess.run([SOFTIB, "set", "address", change, "10.1.0.2"], env=subnet.environment,
+                                         check=False, text=True, stderr=subprocess.PIPE)
+                equal((refused.returncode, refused.stderr), (1, f"softib: {error}\n"))
+            subnet.run("b:2", "true", options=("--address", "fd01::2"))
+            subnet.run("b", "true", options=("--address", "fd01::1"))
+            equal({name: node["addresses"][2:] for name, node in subnet.nodes().items() if name[0] in "ab"},
+                  {"a[1]": [], "a[2]": ["10.1.0.2"], "b[1]": ["fd01::1"], "b[2]": ["fd01::2"]})
+            server, client = rping("-C", "3", to="10.1.0.2")
+            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"], [*client, "-I", source]))
+            subnet.softib("set", "address", "a[2]", "fd01::a2")
+            server, client = rping("-C", "3", to="fd01::a2")
+            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))
+            subnet.softib("set", "address", "a[2]", "10.1.0.2", "delete")
+            equal(subnet.nodes()["a[2]"]["addresses"][2:], ["fd01::a2"])
             to, source = addresses["a[2]"][0], addresses["b[2]"][0]
             by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source],
                                          UDADDY_PORT, UDP))

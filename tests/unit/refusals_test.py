@@ -166,7 +166,7 @@ REFUSALS = {
          "0x8000; hexadecimal numbers need 0x); usage: softib set partition PKEY HCA full|limited|none | "
          "PKEY delete"),
         ("set address a x",
-         "address: 'x' is not a valid IP address (IPv4 or IPv6); usage: softib set address HCA ADDRESS "
+         "address: 'x' is not a valid IP address (IPv4 or IPv6); usage: softib set address HCA[PORT] ADDRESS "
          "[delete]"),
         ("set pkey 0x7fff a 500",
          "pkey: '500' is not a valid index (0 to 31); usage: softib set pkey PKEY HCA[PORT] INDEX"),

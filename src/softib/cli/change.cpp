@@ -226,9 +226,11 @@ Result<control::Request> read_qp(Arguments& words) {
 }
 
 Result<control::Request> read_address(Arguments& words) {
-  const control::AddAddress change{words.hca(), words.address()};
+  control::AddAddress change;
+  change.hca = words.hca_port(change.port);
+  change.address = words.address();
   if (words.take_last("delete")) {
-    return words.done(control::DeleteAddress{change.hca, change.address});
+    return words.done(control::DeleteAddress{change.hca, change.address, change.port});
   }
   return words.done(change);
 }
@@ -335,11 +337,10 @@ constexpr std::array kChanges{
     Change{"qp", "HCA error [QPN]",
            "move a queue pair of the programs on an HCA,\nor all of them, to the error state",
            read_qp},
-    Change{
-        "address", "HCA ADDRESS [delete]",
-        "give an HCA an IP address for programs of\nlibrdmacm, beside its default ones; take\nit "
-        "away",
-        read_address},
+    Change{"address", "HCA[PORT] ADDRESS [delete]",
+           "give an HCA's port an IP address for programs\nof librdmacm, beside its default ones; "
+           "take\nit away",
+           read_address},
     Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
            "the\npartition with its groups",

@@ -78,13 +78,20 @@ Result<std::vector<IpAddress>> read_addresses(const po::variables_map& options) 
   return addresses;
 }
 
-/// Gives the node an address. The subnet process need not run if the node has it already.
-Result<void> give_address(const fabric::SubnetFolder& folder, const std::string& hca,
+/// Gives the port of the HCA, or its first one that has a cable, an address. The subnet process
+/// need not run if the port has it already.
+Result<void> give_address(const fabric::SubnetFolder& folder, const fabric::HcaName& hca,
                           const IpAddress& address) {
-  const auto fabric = fabric::Fabric::open(folder.fabric());
-  const auto owner = fabric ? fabric->find(address) : std::nullopt;
-  if (owner && owner == fabric->find(hca)) return {};
-  const auto line = ask(folder, control::emit(control::AddAddress{hca, address}));
+  control::AddAddress change{hca.name, address, hca.port};
+  if (const auto fabric = fabric::Fabric::open(folder.fabric())) {
+    const auto first = fabric->find(hca.name);
+    const auto node = first ? fabric->node(*first) : std::nullopt;
+    if (node && change.port == 0) change.port = node->port.number;
+    const auto owner = fabric->find(address);
+    const auto owning = owner ? fabric->node(*owner) : std::nullopt;
+    if (owning && owning->name == hca.name && owning->port.number == change.port) return {};
+  }
+  const auto line = ask(folder, control::emit(change));
   return line ? control::parse_acknowledgement(*line) : line.error();
 }
 
@@ -115,7 +122,7 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   const auto first = fabric::HcaName::parse(hcas->front());
   if (!first) return first.error();
   for (const auto& address : addresses) {
-    if (auto given = give_address(folder, first->name, address); !given) return given;
+    if (auto given = give_address(folder, *first, address); !given) return given;
   }
   if (!folder.is_running()) {
     std::cerr << "softib: the process of subnet '" << folder.name()

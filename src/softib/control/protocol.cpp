@@ -215,14 +215,16 @@ json::object content(const FailQps& request) {
   return {{"command", "fail-qps"}, {"hca", request.hca}, {"qpn", request.qpn.value()}};
 }
 json::object content(const AddAddress& request) {
-  return {{"command", "add-address"},
-          {"hca", request.hca},
-          {"address", ipoib::to_string(request.address)}};
+  return of_port({{"command", "add-address"},
+                  {"hca", request.hca},
+                  {"address", ipoib::to_string(request.address)}},
+                 request.port);
 }
 json::object content(const DeleteAddress& request) {
-  return {{"command", "delete-address"},
-          {"hca", request.hca},
-          {"address", ipoib::to_string(request.address)}};
+  return of_port({{"command", "delete-address"},
+                  {"hca", request.hca},
+                  {"address", ipoib::to_string(request.address)}},
+                 request.port);
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -385,9 +387,13 @@ Result<Request> parse_request(std::string_view line) {
     Capture request{members.capture_id(), members.valid_names("hcas", kMaxCapturedHcas)};
     return members.done(request);
   }
-  if (command == "add-address") return members.done(AddAddress{members.hca(), members.address()});
+  if (command == "add-address") {
+    AddAddress request{members.hca(), members.address(), members.hca_port()};
+    return members.done(request);
+  }
   if (command == "delete-address") {
-    return members.done(DeleteAddress{members.hca(), members.address()});
+    DeleteAddress request{members.hca(), members.address(), members.hca_port()};
+    return members.done(request);
   }
   if (command == "set-partition") {
     SetPartition request{members.hca(), members.pkey(), members.one_of("membership", kMemberships)};

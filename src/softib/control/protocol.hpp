@@ -23,7 +23,8 @@
 //   {"command":"restart-sm"}
 //   {"command":"stop"}                                              ends the subnet process
 //
-// set-port, set-lid, set-mtu, set-link and move-pkey need "port":NUMBER if the HCA has two ports.
+// set-port, set-lid, set-mtu, set-link, move-pkey, add-address and delete-address need
+// "port":NUMBER if the HCA has two ports.
 // A request without a result gets {}. A failed one gets "error CODE REASON", with an errno value.
 // A P_Key is a string of four hexadecimal digits after 0x.
 // HCA processes send only attach, which is plain text because libsoftib.so has no JSON library
@@ -79,10 +80,12 @@ struct FailQps {
 struct AddAddress {
   std::string hca;
   IpAddress address;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct DeleteAddress {
   std::string hca;
   IpAddress address;
+  std::uint8_t port = 0;  ///< of the HCA; 0: the only one that has a cable
 };
 struct SetPartition {
   std::string hca;

@@ -329,14 +329,14 @@ Result<void> SubnetManager::add_address(NodeIndex index, const IpAddress& addres
   const Node* const owner = node_with(address);
   if (owner == node) return {};
   if (owner != nullptr) {
-    return Error{EADDRINUSE,
-                 ipoib::to_string(address) + " is an address of the HCA '" + owner->name + "'"};
+    return Error{EADDRINUSE, ipoib::to_string(address) + " is an address of the HCA '" +
+                                 port_name(*owner) + "'"};
   }
   if (node->addresses.size() >= kMaxNodeAddresses) {
-    return Error{
-        ENOSPC, "the HCA '" + node->name + "' has " + std::to_string(kMaxNodeAddresses) +
-                    " addresses, which is the limit: take one away (softib set address HCA ADDRESS "
-                    "delete)"};
+    const auto name = port_name(*node);
+    return Error{ENOSPC, "the HCA '" + name + "' has " + std::to_string(kMaxNodeAddresses) +
+                             " addresses, which is the limit: take one away (softib set address " +
+                             name + " ADDRESS delete)"};
   }
   node->addresses.push_back(address);
   changed_.set(index);
@@ -349,7 +349,7 @@ Result<void> SubnetManager::delete_address(NodeIndex index, const IpAddress& add
   if (node == nullptr) return error;
   if (std::erase(node->addresses, address) == 0) {
     return Error{EADDRNOTAVAIL,
-                 "the HCA '" + node->name + "' was not given " + ipoib::to_string(address)};
+                 "the HCA '" + port_name(*node) + "' was not given " + ipoib::to_string(address)};
   }
   changed_.set(index);
   return {};

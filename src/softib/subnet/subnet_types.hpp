@@ -75,6 +75,12 @@ struct Node {
   return node.other_port != kNoOtherPort && node.port.number > 1 ? node.other_port : index;
 }
 
+/// The name of the HCA, with the number of the port if two of its ports have cables: a[2].
+[[nodiscard]] inline std::string port_name(const Node& node) {
+  return node.other_port == kNoOtherPort ? node.name
+                                         : node.name + '[' + std::to_string(node.port.number) + ']';
+}
+
 /// Errors of a link that a port reports (IBA 7.12.2, 7.9.4), in the order of traps 129 to 131.
 enum class LinkError : std::uint8_t {
   integrity,  ///< more packets with errors than LocalPhyErrors, less those without

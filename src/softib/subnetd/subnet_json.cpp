@@ -173,11 +173,7 @@ json::array names(const NodeSet& set, const fabric::Fabric& fabric) {
   json::array list;
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     if (!set[index]) continue;
-    const auto node = fabric.node(index);
-    if (!node) continue;
-    const bool is_of_two = node->other_port != subnet::kNoOtherPort;
-    list.emplace_back(node->name +
-                      (is_of_two ? '[' + std::to_string(node->port.number) + ']' : ""));
+    if (const auto node = fabric.node(index)) list.emplace_back(subnet::port_name(*node));
   }
   return list;
 }

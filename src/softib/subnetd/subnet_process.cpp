@@ -488,12 +488,13 @@ struct SubnetProcess::Commands {
     });
   }
   Result<json::object> operator()(const control::AddAddress& what) const {
-    return on(what.hca,
-              [&](NodeIndex node) { return process.subnet_.add_address(node, what.address); });
+    return on_port(what.hca, what.port,
+                   [&](NodeIndex node) { return process.subnet_.add_address(node, what.address); });
   }
   Result<json::object> operator()(const control::DeleteAddress& what) const {
-    return on(what.hca,
-              [&](NodeIndex node) { return process.subnet_.delete_address(node, what.address); });
+    return on_port(what.hca, what.port, [&](NodeIndex node) {
+      return process.subnet_.delete_address(node, what.address);
+    });
   }
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {

@@ -81,6 +81,10 @@ TEST(Change, MayNameAPortOfAnHca) {
   EXPECT_THAT(parsed(words("link a[2] off")), HasSubstr(R"("seed":0,"port":2})"));
   EXPECT_EQ(parsed(words("pkey 0x12 a[2] 3")),
             R"({"command":"move-pkey","hca":"a","pkey":"0x0012","index":3,"port":2})");
+  EXPECT_EQ(parsed(words("address a[2] 10.1.0.1")),
+            R"({"command":"add-address","hca":"a","address":"10.1.0.1","port":2})");
+  EXPECT_EQ(parsed(words("address a[1] fd01::1 delete")),
+            R"({"command":"delete-address","hca":"a","address":"fd01::1","port":1})");
   for (const char* const wrong : {"a[0]", "a[3]", "a[", "a[2", "a[]", "a[x]"}) {
     EXPECT_THAT(parsed({"port", wrong, "down"}), HasSubstr("is not a valid port of an HCA"))
         << wrong;

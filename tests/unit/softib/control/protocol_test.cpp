@@ -26,6 +26,8 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
         Request(FailQps{"a", Qpn()}),
         Request(AddAddress{"a", ipoib::parse_ip_address("10.1.0.1").value()}),
         Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value()}),
+        Request(AddAddress{"a", ipoib::parse_ip_address("10.1.0.1").value(), 2}),
+        Request(DeleteAddress{"a", ipoib::parse_ip_address("fd01::1").value(), 1}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}),
         Request(MovePKey{"a", PKey(0x8012), 3}),

@@ -103,6 +103,20 @@ TEST_F(TwoPortHcas, AnOperatorHasToNameThePort) {
   EXPECT_EQ(any.error().message, "the HCA 'host-1' has 2 ports: name one, as in host-1[1]");
 }
 
+TEST_F(TwoPortHcas, AnAddressIsThatOfOnePort) {
+  const auto address = ipoib::parse_ip_address("10.1.0.1").value();
+  ASSERT_TRUE(subnet.add_address(other, address));
+  EXPECT_THAT(subnet.node(other)->addresses, ElementsAre(address));
+  EXPECT_THAT(subnet.node(one)->addresses, ElementsAre());
+  const auto taken = subnet.add_address(one, address);
+  EXPECT_EQ(taken.error().code, EADDRINUSE);
+  EXPECT_EQ(taken.error().message, "10.1.0.1 is an address of the HCA 'host-1[2]'");
+  EXPECT_EQ(subnet.delete_address(one, address).error().message,
+            "the HCA 'host-1[1]' was not given 10.1.0.1");
+  ASSERT_TRUE(subnet.delete_address(other, address));
+  EXPECT_TRUE(subnet.add_address(one, address));
+}
+
 TEST_F(TwoPortHcas, PacketsTakeTheWayOfTheirPort) {
   const auto far = subnet.find("host-3").value();
   EXPECT_EQ(subnet.route(far, port(one).lid), one);
