@@ -301,7 +301,8 @@ def ports_of_an_hca():
             equal({name: node["addresses"][2:] for name, node in subnet.nodes().items() if name[0] in "ab"},
                   {"a[1]": [], "a[2]": ["10.1.0.2"], "b[1]": ["fd01::1"], "b[2]": ["fd01::2"]})
             server, client = rping("-C", "3", to="10.1.0.2")
-            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"], [*client, "-I", source]))
+            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"],
+                                               [*client, "-I", addresses["b[2]"][0]]))
             subnet.softib("set", "address", "a[2]", "fd01::a2")
             server, client = rping("-C", "3", to="fd01::a2")
             by_second_ports(lambda: play_rping(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))

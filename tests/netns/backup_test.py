@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import sys
+import tempfile
 
 import hosts
 import streams
@@ -47,9 +48,31 @@ with socket.create_connection((sys.argv[1], 5004)) as peer:
             longest = 0
 """
 SILENCE = 20  # bytes, of 10 ms each
+ONE_HCA = """
+Switch 8 "first"
+[1] "hca"[1]
+[8] "middle"[1]
+
+Switch 8 "second"
+[1] "hca"[2]
+[8] "middle"[2]
+
+Switch 8 "middle"
+[1] "first"[8]
+[2] "second"[8]
+[3] "right"[1]
+
+Hca 2 "hca"
+[1] "first"[1]
+[2] "second"[1]
+
+Hca 1 "right"
+[1] "middle"[3]
+"""
 
 
 class Backup(hosts.Pair):
+    HCAS = "a,b"  # of left
     PORTS = {"a": "softib0:1", "b": "softib1:1"}
 
     def setUp(self):
@@ -63,7 +86,7 @@ class Backup(hosts.Pair):
         self.assert_connected()
 
     def launch(self, *options, address=None):
-        command = (hosts.program("softib"), "run", "--hca", "a,b", "--", hosts.program("ipoibd"))
+        command = (hosts.program("softib"), "run", "--hca", self.HCAS, "--", hosts.program("ipoibd"))
         self.left.start_alone("--device", self.PORTS["a"], "--backup", self.PORTS["b"], *options,
                               address=address, command=command)
 
@@ -266,6 +289,72 @@ class LossOfAPort(Backup):
         self.set("hca", "b", "failed")
         wait_until(lambda: self.state_of("b") == "port_down", "b is lost")
         self.assertEqual((self.active(), self.left.counters()["failovers"]), ("a", 0))
+        self.assert_connected()
+
+
+class OneHca(Backup):
+    """The ports are those of one HCA, each on a switch of its own."""
+
+    HCAS = "hca"
+    PORTS = {"a": "softib0:1", "b": "softib0:2"}
+    NAMES = {"a": "hca[1]", "b": "hca[2]"}
+
+    def setUp(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+            file.write(ONE_HCA)
+            file.flush()
+            self.set_up("--topology", file.name)
+
+    def set(self, change, port, *values):
+        super().set(change, self.NAMES[port], *values)
+
+    def sent(self, port):
+        return self.subnet.nodes()[self.NAMES[port]]["counters"]["sent_packets"]
+
+    def assert_traffic_by(self, port):
+        other = "b" if port == "a" else "a"
+        before = self.sent(port), self.sent(other)
+        self.assertEqual(self.left.lost_of(200, "10.44.0.2", "-i", "0.002"), 0)
+        self.assertGreaterEqual(self.sent(port) - before[0], 200)
+        self.assertLess(self.sent(other) - before[1], 100)
+
+    def test_a_failing_port_moves_traffic_to_the_other(self):
+        self.start("--hold-down", "0")
+        carrier = self.carrier_changes()
+        self.assertEqual(self.active(), "a")
+        self.assert_traffic_by("a")
+        first = self.known_to_right()
+        for change in ("port", "cable"):
+            self.set(change, "a", "down")
+            self.wait_for_active("b")
+            self.assertEqual(self.left.ibarp("info")["port"], 2)
+            wait_until(lambda: self.known_to_right() not in (None, first), "the address is announced")
+            self.assert_connected()
+            self.assert_traffic_by("b")
+            self.set(change, "a", "up")
+            self.wait_for_active("a")
+            self.assert_connected()
+            self.assert_traffic_by("a")
+        self.assertEqual(self.carrier_changes(), carrier, "the host has seen nothing")
+        self.assertEqual(self.left.counters()["failovers"], 4)
+
+    def test_a_lost_switch_is_a_lost_port(self):
+        self.start("--backup-reselect", "failure")
+        self.subnet.softib("set", "switch", "first", "absent")
+        self.wait_for_active("b")
+        self.subnet.softib("set", "switch", "first", "present")
+        wait_until(lambda: self.state_of("a") == "up", "a is back")
+        self.assertEqual(self.active(), "b")
+        self.assert_connected()
+        self.subnet.softib("set", "switch", "second", "absent")
+        self.wait_for_active("a")
+
+    def test_a_failed_hca_is_a_loss_of_both(self):
+        self.start()
+        self.subnet.softib("set", "hca", "hca", "failed")
+        wait_until(lambda: not self.left.has_carrier(), "no port serves")
+        self.subnet.softib("set", "hca", "hca", "present")
+        wait_until(self.left.has_carrier, "the interface is up again")
         self.assert_connected()
 
 

@@ -3,9 +3,29 @@
 
 import json
 import re
+import tempfile
 
 import hosts
 from hosts import program, wait_until
+
+# The ports of left are on two switches.
+TWO_SWITCHES = """
+Switch 8 "first"
+[1] "left"[1]
+[2] "right"[1]
+[8] "second"[8]
+
+Switch 8 "second"
+[1] "left"[2]
+[8] "first"[8]
+
+Hca 2 "left"
+[1] "first"[1]
+[2] "second"[1]
+
+Hca 1 "right"
+[1] "first"[2]
+"""
 
 
 class SecondPort(hosts.Pair):
@@ -68,6 +88,72 @@ class SecondPort(hosts.Pair):
         refused = self.subnet.run_softib("run", "--hca", "left:1", "--", "true")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("'left' is connected by its port 2", refused.stderr)
+
+
+class BothPorts(hosts.Pair):
+    """Left and other have a daemon each, on ports 1 and 2 of one HCA."""
+
+    def setUp(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+            file.write(TWO_SWITCHES)
+            file.flush()
+            self.set_up("--topology", file.name)
+        self.other = self.subnet.host("other")
+        self.all = {"10.44.0.1": self.left, "10.44.0.2": self.right, "10.44.0.3": self.other}
+        for port, address in ((1, "10.44.0.1"), (2, "10.44.0.3")):
+            self.all[address].start_alone("--port", str(port), "--pkey", "0xffff", address=f"{address}/24",
+                                          command=(program("softib"), "run", "--hca", "left", "--",
+                                                   program("ipoibd")))
+        self.right.start(address="10.44.0.2/24")
+
+    def sent(self):
+        """What each port has sent."""
+        nodes = self.subnet.nodes()
+        return [nodes[name]["counters"]["sent_packets"] for name in ("left[1]", "left[2]")]
+
+    def assert_all_connected(self):
+        for sender in self.all.values():
+            for address, receiver in self.all.items():
+                if receiver is not sender:
+                    wait_until(lambda s=sender, a=address: s.reaches(a), f"{sender.name} reaches {address}")
+
+    def test_each_daemon_uses_its_port(self):
+        self.assert_all_connected()
+        nodes = self.subnet.nodes()
+        for host, name, port in ((self.left, "left[1]", 1), (self.other, "left[2]", 2)):
+            info = host.ibarp("info")
+            self.assertEqual((info["port"], info["lid"], info["gid"]),
+                             (port, nodes[name]["lid"], nodes[name]["gid"]))
+        for host, port in ((self.left, 0), (self.other, 1)):
+            before = self.sent()
+            # Nothing but pings, so that a port that is not used sends less than they are.
+            self.assertEqual(host.lost_of(200, "10.44.0.2", "-i", "0.002"), 0)
+            more = [now - then for then, now in zip(before, self.sent())]
+            self.assertGreaterEqual(more[port], 200)
+            self.assertLess(more[1 - port], 100)
+
+    def test_one_port_fails_without_the_other(self):
+        self.assert_all_connected()
+        for number, lost, kept in ((1, self.left, self.other), (2, self.other, self.left)):
+            self.softib_set("port", f"left[{number}]", "down")
+            wait_until(lambda host=lost: not host.has_carrier(), f"port {number} has lost carrier")
+            self.assertTrue(kept.has_carrier())
+            self.assertEqual(kept.lost_of(20, "10.44.0.2", "-i", "0.01"), 0)
+            self.assertFalse(self.right.reaches(self.address_of(lost)))
+            self.softib_set("port", f"left[{number}]", "up")
+            wait_until(lost.has_carrier, f"port {number} has carrier again")
+            self.assert_all_connected()
+
+    def test_a_lost_switch_is_a_lost_port(self):
+        self.assert_all_connected()
+        self.softib_set("switch", "second", "absent")
+        wait_until(lambda: not self.other.has_carrier(), "port 2 has lost carrier")
+        self.assertEqual(self.left.lost_of(20, "10.44.0.2", "-i", "0.01"), 0)
+        self.softib_set("switch", "second", "present")
+        self.assert_all_connected()
+
+    def address_of(self, host):
+        return next(address for address, each in self.all.items() if each is host)
 
 
 class ManyLids(hosts.Pair):
