@@ -89,7 +89,9 @@ std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
   info.operational_vls = high(vls_and_enforcement);
   info.enforces_inbound = (vls_and_enforcement & kInboundBit) != 0;
   info.enforces_outbound = (vls_and_enforcement & kOutboundBit) != 0;
-  reader.skip(6);
+  reader.skip(2);
+  info.pkey_violations = reader.u16();
+  info.qkey_violations = reader.u16();
   info.guid_capability = reader.u8();
   const std::uint8_t reregister_and_timeout = reader.u8();
   info.client_reregister = (reregister_and_timeout & 0x80) != 0;
@@ -130,7 +132,9 @@ void PortInfo::emit(MutableBytes to) const {
   writer.u8(
       halves(operational_vls, static_cast<std::uint8_t>((enforces_inbound ? kInboundBit : 0) |
                                                         (enforces_outbound ? kOutboundBit : 0))));
-  writer.zeros(6);
+  writer.zeros(2);
+  writer.u16(pkey_violations);
+  writer.u16(qkey_violations);
   writer.u8(guid_capability);
   writer.u8(
       static_cast<std::uint8_t>((client_reregister ? 0x80 : 0) | (tuning.subnet_timeout & 0x1f)));

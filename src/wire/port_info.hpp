@@ -51,6 +51,8 @@ struct PortInfo {
   /// PartitionEnforcementInbound and -Outbound, of a switch's port.
   bool enforces_inbound = false;
   bool enforces_outbound = false;
+  std::uint16_t pkey_violations = 0;
+  std::uint16_t qkey_violations = 0;
   std::uint8_t guid_capability = 1;
   bool client_reregister = false;
   Tuning tuning;

@@ -346,6 +346,10 @@ void Endpoint::count(NodeIndex at, fabric::PortCounter counter, std::uint64_t by
 
 fabric::PortCounterValues Endpoint::counters() const { return fabric_.counters(node_); }
 
+void Endpoint::count_violations(std::uint8_t port, CheckedKey key, const KeyViolations& more) {
+  fabric_.note_violations(node_of(port), key, more);
+}
+
 void Endpoint::arrived(std::span<const ArrivedPacket> packets) {
   if (ports_.size() == 1) return arrived_at_port(packets);
   while (!packets.empty()) {

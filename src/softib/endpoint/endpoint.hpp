@@ -82,6 +82,11 @@ class Endpoint final : public PacketSink,
     count(node_of(port), counter, by);
   }
   [[nodiscard]] fabric::PortCounterValues counters() const;
+  /// Counts packets that a port has dropped for a key, those of all processes together.
+  void count_violations(std::uint8_t port, CheckedKey key, const KeyViolations& more);
+  [[nodiscard]] std::uint64_t violations(std::uint8_t port, CheckedKey key) const {
+    return fabric_.violations(node_of(port), key);
+  }
 
   // --- An Ethernet port -------------------------------------------------------------------------
   /// Packets to the addresses of the port come from these sockets. For the process of the port; the

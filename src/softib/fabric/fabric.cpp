@@ -232,6 +232,29 @@ subnet::PacketHeaders Fabric::last_violation(const Attachment& at) const {
                          port.violation[1].load(std::memory_order_relaxed)});
 }
 
+void Fabric::note_violations(NodeIndex node, CheckedKey key, const KeyViolations& more) {
+  auto& of = layout_->violations[node][static_cast<std::size_t>(key)];
+  const auto words = encode(more.last);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    of.last[i].store(words[i], std::memory_order_relaxed);
+  }
+  of.packets.fetch_add(more.packets, std::memory_order_release);
+}
+
+std::optional<KeyViolation> Fabric::last_violation(NodeIndex node, CheckedKey key) const {
+  const auto& of = layout_->violations[node][static_cast<std::size_t>(key)];
+  ViolationWords words{};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = of.last[i].load(std::memory_order_relaxed);
+  }
+  return decode_violation(words);
+}
+
+std::uint64_t Fabric::violations(NodeIndex node, CheckedKey key) const {
+  return layout_->violations[node][static_cast<std::size_t>(key)].packets.load(
+      std::memory_order_acquire);
+}
+
 NodeSet Fabric::receivers(SwitchIndex from, Lid mlid, std::size_t packets, std::size_t bytes,
                           bool& has_looped) {
   has_looped = false;

@@ -19,6 +19,7 @@
 
 #include "ipoib/result.hpp"
 #include "softib/core/hca_ports.hpp"
+#include "softib/core/key_violation.hpp"
 #include "softib/fabric/mapped_file.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/subnet/performance.hpp"
@@ -101,6 +102,11 @@ class Fabric {
   /// How many packets a port has dropped for their P_Key, and the last of them.
   [[nodiscard]] std::uint64_t violations(const Attachment& at) const;
   [[nodiscard]] subnet::PacketHeaders last_violation(const Attachment& at) const;
+  /// Adds packets that the port of a node has dropped for a key, and replaces the last one.
+  void note_violations(NodeIndex node, CheckedKey key, const KeyViolations& more);
+  /// Returns nullopt if the last one is unknown, since two processes have noted theirs at once.
+  [[nodiscard]] std::optional<KeyViolation> last_violation(NodeIndex node, CheckedKey key) const;
+  [[nodiscard]] std::uint64_t violations(NodeIndex node, CheckedKey key) const;
   /// Returns the members of a multicast LID as the subnet's own SM knows them; for an unused LID, a
   /// zero MGID without receivers. Returns nullopt if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::GroupForwarding> group(Lid mlid) const;
@@ -174,6 +180,8 @@ class FabricWriter : public Fabric {
   void set_node(NodeIndex index, const subnet::Node& node);
   /// Epochs and counters of the index stay, so QPNs of dead processes are not reused soon.
   void remove_node(NodeIndex index);
+  /// Sets the number of violations() to 0.
+  void reset_violations(NodeIndex node, CheckedKey key);
   /// Writes what has changed in a switch.
   void set_switch(const subnet::Switch& from, const subnet::SwitchChanges& changes);
   /// Sets the checks of all ports; before the first port that has such, and after the last.

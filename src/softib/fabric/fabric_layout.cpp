@@ -9,6 +9,8 @@
 #include "softib/fabric/fabric_layout.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <span>
 
 #include "softib/core/ip_gid.hpp"
 #include "softib/core/name.hpp"
@@ -267,6 +269,40 @@ subnet::PacketHeaders decode_headers(const std::array<std::uint64_t, 2>& words) 
     headers.source = Qpn(field<std::uint32_t>(words[1], 24) & kMaxQpn);
   }
   return headers;
+}
+
+namespace {
+std::uint64_t checksum(std::span<const std::uint64_t> words) {
+  std::uint64_t sum = 0;
+  for (const auto word : words) sum = (std::rotl(sum, 23) ^ word) * 0x9e37'79b9'7f4a'7c15;
+  return sum;
+}
+}  // namespace
+
+ViolationWords encode(const KeyViolation& violation) {
+  ViolationWords words{
+      std::uint64_t{violation.slid.value()} | std::uint64_t{violation.dlid.value()} << 16 |
+          std::uint64_t{violation.key} << 32,
+      std::uint64_t{violation.destination.value()} | std::uint64_t{violation.source.value()} << 24 |
+          std::uint64_t{violation.sl.value()} << 48};
+  std::ranges::copy(words_of(violation.sgid), words.begin() + 2);
+  std::ranges::copy(words_of(violation.dgid), words.begin() + 4);
+  words.back() = checksum(std::span(words).first<6>());
+  return words;
+}
+
+std::optional<KeyViolation> decode_violation(const ViolationWords& words) {
+  if (words.back() != checksum(std::span(words).first<6>())) return std::nullopt;
+  KeyViolation violation;
+  violation.slid = Lid(field<std::uint16_t>(words[0], 0));
+  violation.dlid = Lid(field<std::uint16_t>(words[0], 16));
+  violation.key = field<std::uint32_t>(words[0], 32);
+  violation.destination = Qpn(field<std::uint32_t>(words[1], 0) & kMaxQpn);
+  violation.source = Qpn(field<std::uint32_t>(words[1], 24) & kMaxQpn);
+  violation.sl = ServiceLevel(field<std::uint8_t>(words[1], 48) & 0xf);
+  violation.sgid = gid_of({words[2], words[3]});
+  violation.dgid = gid_of({words[4], words[5]});
+  return violation;
 }
 
 PublishedGroup::Value encode(const subnet::GroupForwarding& group) {

@@ -15,7 +15,7 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 14;
+inline constexpr std::uint32_t kFabricVersion = 15;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, attachment 1, P_Keys 8, faults of
 /// its link 2, errors of its queue pairs 2, IP addresses 2 each.
@@ -67,6 +67,16 @@ struct PublishedPort {
   std::array<std::atomic<std::uint64_t>, 2> violation;
 };
 
+using ViolationWords = std::array<std::uint64_t, 7>;
+
+/// What a port of an HCA has dropped for a key. Two processes may write at once; the words of the
+/// last packet belong together if the last of them is the sum of the others (checksum()):
+///   | key 32 | DLID 16 | SLID 16 |, | - 12 | SL 4 | source QP 24 | QP 24 |, GIDs 2 each
+struct PublishedViolations {
+  std::atomic<std::uint64_t> packets;
+  std::array<std::atomic<std::uint64_t>, std::tuple_size_v<ViolationWords>> last;
+};
+
 /// What precedes the ports and the multicast table of a switch, whose size depends on the ports.
 struct alignas(64) PublishedSwitch {
   PublishedNode node;
@@ -81,6 +91,8 @@ struct FabricLayout {
   std::array<NodeSlots, kMaxNodes> slots;
   /// Who captures the packets of a node; see capture_slots.hpp.
   std::array<std::atomic<std::uint64_t>, kMaxNodes> captures;
+  /// By CheckedKey.
+  std::array<std::array<PublishedViolations, kCheckedKeys.size()>, kMaxNodes> violations;
 };
 
 /// Words of a row of a multicast table.
@@ -121,6 +133,9 @@ static_assert(sizeof(std::atomic<std::uint16_t>) == 2 && sizeof(std::atomic<std:
 [[nodiscard]] std::array<std::uint64_t, 2> encode(const subnet::PacketHeaders& headers,
                                                   std::uint64_t tag);
 [[nodiscard]] subnet::PacketHeaders decode_headers(const std::array<std::uint64_t, 2>& words);
+[[nodiscard]] ViolationWords encode(const KeyViolation& violation);
+/// Returns nullopt if the words are of two violations.
+[[nodiscard]] std::optional<KeyViolation> decode_violation(const ViolationWords& words);
 [[nodiscard]] PublishedGroup::Value encode(const subnet::GroupForwarding& group);
 [[nodiscard]] subnet::GroupForwarding decode(const PublishedGroup::Value& words);
 

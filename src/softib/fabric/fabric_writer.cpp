@@ -71,7 +71,14 @@ void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
   layout_->nodes[index].publish(encode(node));
 }
 
-void FabricWriter::remove_node(NodeIndex index) { layout_->nodes[index].publish({}); }
+void FabricWriter::remove_node(NodeIndex index) {
+  layout_->nodes[index].publish({});
+  for (const auto key : kCheckedKeys) reset_violations(index, key);
+}
+
+void FabricWriter::reset_violations(NodeIndex node, CheckedKey key) {
+  layout_->violations[node][static_cast<std::size_t>(key)].packets.store(0);
+}
 
 /// Other processes forward by the entries meanwhile, so each is stored at once, and only if it
 /// differs.

@@ -35,8 +35,25 @@ bool Admission::is_for_port(const Arrival& arrival) const {
 bool Admission::reaches(const QueuePair& qp, const Arrival& arrival) const {
   if (!qp.can_receive()) return drop(counters_.drop_qp_state, arrival.packets);
   if (qp.port() != arrival.port) return drop(counters_.drop_port, arrival.packets);
-  if (!shares_partition(qp, arrival.headers)) return drop(counters_.drop_pkey, arrival.packets);
+  if (!shares_partition(qp, arrival.headers)) {
+    note(CheckedKey::pkey, arrival, arrival.headers.bth.pkey.value());
+    return drop(counters_.drop_pkey, arrival.packets);
+  }
   return true;
+}
+
+bool Admission::admits(const QueuePair& qp, const Arrival& arrival, QKey key) const {
+  if (qp.datagram().qkey == key) return true;
+  note(CheckedKey::qkey, arrival, key.value());
+  return drop(counters_.drop_qkey, arrival.packets);
+}
+
+/// Counts a violation at the port at which the packet has arrived.
+void Admission::note(CheckedKey which, const Arrival& arrival, std::uint32_t key) const {
+  const auto& headers = arrival.headers;
+  KeyViolations& of = counters_.violations[arrival.port - 1U][which];
+  of.packets += arrival.packets;
+  of.last = key_violation(headers.lrh, headers.grh, key, arrival.source, headers.bth.destination);
 }
 
 bool Admission::shares_partition(const QueuePair& qp, const ipoib::wire::DataPacket& packet) const {

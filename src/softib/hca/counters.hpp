@@ -1,7 +1,10 @@
 // Packet, drop and error counters of an emulated HCA.
 #pragma once
 
+#include <array>
 #include <cstdint>
+
+#include "softib/core/key_violation.hpp"
 
 namespace softib::hca {
 
@@ -43,6 +46,8 @@ struct HcaCounters : ReportedCounters {
   std::uint64_t receive_errors = 0;    ///< receives completed with an error, without flushed ones
   std::uint64_t cq_overruns = 0;
   std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending
+  /// What drop_pkey and drop_qkey count, by port; port 1 first.
+  std::array<PortViolations, kMaxHcaPorts> violations;
 };
 
 }  // namespace softib::hca

@@ -1,6 +1,8 @@
 // Subnet management attributes of the nodes (IBA 14.2.5), for the SMAs and the SA.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "softib/subnet/subnet_manager.hpp"
@@ -32,6 +34,10 @@ inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
     const Node& node);
+/// A number of packets as P_KeyViolations and Q_KeyViolations, which stop at their largest value.
+[[nodiscard]] inline std::uint16_t violation_counter(std::uint64_t packets) {
+  return static_cast<std::uint16_t>(std::min<std::uint64_t>(packets, UINT16_MAX));
+}
 /// PortInfo of the port with these attributes, for subnet management, the SA, verbs and umad.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const PortAttributes& port);
 /// PortInfo of a port of an HCA or of the switch, which must exist. Port 0 of the switch is its

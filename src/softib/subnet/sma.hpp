@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "softib/core/key_violation.hpp"
 #include "softib/subnet/agent_response.hpp"
 #include "softib/subnet/performance.hpp"
 #include "softib/subnet/smp.hpp"
@@ -19,10 +20,20 @@
 
 namespace softib::subnet {
 
+/// What ports of HCAs have dropped for a key, as processes count it in shared memory; empty: they
+/// count nothing.
+struct KeyViolationSource {
+  std::function<std::uint64_t(NodeIndex, CheckedKey)> packets;
+  /// Returns nullopt if it is unknown.
+  std::function<std::optional<KeyViolation>(NodeIndex, CheckedKey)> last;
+  std::function<void(NodeIndex, CheckedKey)> reset;
+};
+
 /// The state that the agents read and write.
 struct ManagedState {
   SubnetManager& manager;
   IsManager is_manager;
+  KeyViolationSource violations;
   std::vector<SwitchIndex>
       link_changes;  ///< the switches that set_attribute() has changed links of
 };
@@ -52,8 +63,8 @@ class SubnetManagementAgents {
  public:
   /// `manager` and the state used by the functions must outlive this object.
   SubnetManagementAgents(SubnetManager& manager, IsManager is_manager, PKeyViolations violations,
-                         SwitchPortCounters counters)
-      : state_{manager, std::move(is_manager), {}},
+                         KeyViolationSource key_violations, SwitchPortCounters counters)
+      : state_{manager, std::move(is_manager), std::move(key_violations), {}},
         violations_(std::move(violations)),
         counters_(std::move(counters)) {}
 

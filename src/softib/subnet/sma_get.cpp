@@ -104,6 +104,13 @@ std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget
   const bool is_manager =
       !target.is_switch() && state.is_manager && index && state.is_manager(*index);
   if (is_manager) info.capability_mask |= kCapabilityIsSm;
+  if (!target.is_switch() && state.violations.packets && index) {
+    const auto count = [&](CheckedKey key) {
+      return violation_counter(state.violations.packets(*index, key));
+    };
+    info.pkey_violations = count(CheckedKey::pkey);
+    info.qkey_violations = count(CheckedKey::qkey);
+  }
   const ManagementKey key = own != nullptr ? own->key : ManagementKey{};
   if (key.protection == 0 || key.admits(m_key)) info.m_key = key.value;
   info.m_key_protection = key.protection;

@@ -105,6 +105,15 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
   return kOk;
 }
 
+/// Resets the counters of violations that are written as 0 (IBA 14.2.5.6); other values are
+/// ignored.
+void reset_violations(const Node& node, const PortInfo& wanted, ManagedState& state) {
+  const auto index = state.manager.find(node.port.port_guid);
+  if (!state.violations.reset || !index) return;
+  if (wanted.pkey_violations == 0) state.violations.reset(*index, CheckedKey::pkey);
+  if (wanted.qkey_violations == 0) state.violations.reset(*index, CheckedKey::qkey);
+}
+
 /// Sets port 0 of a switch, or a port of an HCA.
 std::uint16_t set_end_port(const Node& node, const PortInfo& wanted, ManagedState& state) {
   PortAttributes port = node.port;
@@ -135,6 +144,7 @@ std::uint16_t set_end_port(const Node& node, const PortInfo& wanted, ManagedStat
   state.manager.set_port(node, port);
   write_tuning(wanted.tuning, state.manager.tuning(node));
   state.manager.set_m_key(node, {wanted.m_key, wanted.m_key_protection});
+  if (!is_switch) reset_violations(node, wanted, state);
   return kOk;
 }
 

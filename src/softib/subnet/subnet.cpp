@@ -40,6 +40,7 @@ struct Subnet::State final : LinkObserver {
       : manager(std::move(config)),
         performance(std::move(sources.counters), std::move(sources.cables)),
         agents(manager, std::move(sources.is_manager), std::move(sources.violations),
+               std::move(sources.key_violations),
                [this](const Attachment& at) { return performance.counters(at, manager); }) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;

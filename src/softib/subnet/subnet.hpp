@@ -39,6 +39,7 @@ struct SubnetSources {
   IsManager is_manager{};                   ///< whether an SM runs on a node
   PerformanceAgents::CableSource cables{};  ///< counters of ports of switches
   PKeyViolations violations{};              ///< what these have dropped
+  KeyViolationSource key_violations{};      ///< what ports of HCAs have dropped
 };
 
 /// How long the receivers of a group keep receiving after an SM restart without joining again.

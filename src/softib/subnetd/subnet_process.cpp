@@ -94,7 +94,10 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
            [this](NodeIndex node) { return has_open_issm(folder_, node); },
            [this](SwitchIndex at, SwitchPort port) { return fabric_.cable_counters(at, port); },
            {[this](const Attachment& at) { return fabric_.violations(at); },
-            [this](const Attachment& at) { return fabric_.last_violation(at); }}}),
+            [this](const Attachment& at) { return fabric_.last_violation(at); }},
+           {[this](NodeIndex node, CheckedKey key) { return fabric_.violations(node, key); },
+            [this](NodeIndex node, CheckedKey key) { return fabric_.last_violation(node, key); },
+            [this](NodeIndex node, CheckedKey key) { fabric_.reset_violations(node, key); }}}),
       timer_(context),
       captures_(context, folder_, [this] {
         publish_all_captures();

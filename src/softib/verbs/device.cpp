@@ -414,7 +414,19 @@ void Device::report_drops(std::uint8_t port) {
     const auto by = now.*drop.counter - reported_.*drop.counter;
     if (by != 0) endpoint_.count_at(port, drop.reported_as, by);
   }
+  const bool is_new = now.drop_pkey != reported_.drop_pkey || now.drop_qkey != reported_.drop_qkey;
+  if (is_new) report_violations();
   reported_ = now;
+}
+
+void Device::report_violations() {
+  for (std::uint8_t port = 1; port <= kMaxHcaPorts; ++port) {
+    for (const auto key : kCheckedKeys) {
+      const KeyViolations& now = hca_.counters().violations[port - 1U][key];
+      const auto more = now.packets - reported_.violations[port - 1U][key].packets;
+      if (more != 0) endpoint_.count_violations(port, key, {more, now.last});
+    }
+  }
 }
 
 }  // namespace softib::verbs

@@ -73,6 +73,7 @@ class Device final : public endpoint::PacketReceiver {
   int post(hca::QueuePair& qp, Body body) {
     return qp.is_connected() ? post_connected(body) : post_datagrams(qp, body);
   }
+  [[nodiscard]] const endpoint::Endpoint& endpoint() const { return endpoint_; }
   /// Sends the datagrams of `qp` that are posted.
   void transmit(hca::QueuePair& qp);
 
@@ -163,6 +164,7 @@ class Device final : public endpoint::PacketReceiver {
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
   void report_drops(std::uint8_t port);
+  void report_violations();
   void send_responses(hca::QueuePair& qp);
   [[nodiscard]] ipoib::Result<void> follow_groups();
   ipoib::Result<void> destroy(hca::Hca& hca, hca::QueuePair& qp);

@@ -97,7 +97,8 @@ int query_rt_values(ibv_context* /*context*/, ibv_values_ex* values) {
   return 0;
 }
 
-ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters& counters) {
+/// Requires a port of the HCA.
+ibv_port_attr port_attributes(const PortAttributes& port, const endpoint::Endpoint& endpoint) {
   const auto info = subnet::port_info(port);
   ibv_port_attr attr{};
   attr.state = static_cast<ibv_port_state>(info.port_state);
@@ -106,8 +107,13 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.gid_tbl_len = static_cast<int>(port.gid_table_size());
   attr.port_cap_flags = info.capability_mask;
   attr.max_msg_sz = hca::kMaxMessage;
-  attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
-  attr.qkey_viol_cntr = static_cast<std::uint32_t>(counters.drop_qkey);
+  if (port.has_cable) {
+    const auto violations = [&](CheckedKey key) {
+      return subnet::violation_counter(endpoint.violations(port.number, key));
+    };
+    attr.bad_pkey_cntr = violations(CheckedKey::pkey);
+    attr.qkey_viol_cntr = violations(CheckedKey::qkey);
+  }
   attr.pkey_tbl_len = kPKeyTableSize;
   attr.lid = info.lid.value();
   attr.sm_lid = info.sm_lid.value();
@@ -132,10 +138,11 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
   return verb([&]() -> ipoib::Result<void> {
     ibv_port_attr attr;
     {
-      const auto hca = of(context).device.hca();
+      auto& device = of(context).device;
+      const auto hca = device.hca();
       if (hca->has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
       if (!hca->ports().has(port)) return ipoib::Error{EINVAL, "no such port"};
-      attr = port_attributes(hca->ports()[port], hca->counters());
+      attr = port_attributes(hca->ports()[port], device.endpoint());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};

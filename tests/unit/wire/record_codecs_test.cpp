@@ -119,7 +119,7 @@ template <>
 struct Example<PortInfo> {
   static constexpr std::string_view kHex =
       "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 21 0b 1f 10"
-      "f4 51 83 6e 95 a0 192018 0d f2b0000000000000 11 9d"
+      "f4 51 83 6e 95 a0 192018 0d f2b000004567 89ab 11 9d"
       "008c 00000000000000000000";
   static PortInfo value() {
     PortInfo port;
@@ -143,6 +143,8 @@ struct Example<PortInfo> {
     port.vl_capability = 10;
     port.mtu_capability = 13;
     port.operational_vls = 11;
+    port.pkey_violations = 0x4567;
+    port.qkey_violations = 0x89ab;
     port.guid_capability = 0x11;
     port.client_reregister = true;
     port.vl_arbitration_high_cap = 32;
@@ -164,7 +166,7 @@ struct Example<PortInfoRecord> {
   static constexpr std::string_view kHex =
       "0004 01 00"
       "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0123 21 0b 1f 10"
-      "f4 51 83 6e 95 a0 192018 0d f2b0000000000000 11 9d"
+      "f4 51 83 6e 95 a0 192018 0d f2b000004567 89ab 11 9d"
       "008c 00000000000000000000";
   static PortInfoRecord value() {
     return {.lid = Lid(4), .port = 1, .info = Example<PortInfo>::value()};

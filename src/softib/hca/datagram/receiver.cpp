@@ -38,7 +38,8 @@ struct DatagramReceiver::Incoming {
     return gso.packets * front.size() + payload.size();
   }
   [[nodiscard]] Arrival arrival() const {
-    return {packet, is_large() ? front.size() + gso.size : size(), port, gso.packets};
+    return {packet, is_large() ? front.size() + gso.size : size(), port, gso.packets,
+            packet.deth.source};
   }
 };
 
@@ -127,10 +128,7 @@ void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
   const auto& packet = arrival.packet;
   auto& counters = hca_.counters;
   if (!admission_.reaches(qp, arrival.arrival())) return;
-  if (qp.datagram().qkey != packet.deth.qkey) {
-    counters.drop_qkey += arrival.gso.packets;
-    return;
-  }
+  if (!admission_.admits(qp, arrival.arrival(), packet.deth.qkey)) return;
   auto& queue = arrival.is_large() ? *qp.large_receives() : qp.receives();
   if (queue.waiting() == 0 && !hca_.shared_receives.take(qp)) {
     ++counters.drop_no_receive;

@@ -342,6 +342,43 @@ TEST_F(FabricTest, CountersAddUpOverProcesses) {
   EXPECT_EQ(one.counters(5)[static_cast<std::size_t>(PortCounter::sent_packets)], 3U);
 }
 
+TEST_F(FabricTest, ViolationsAddUpOverProcessesAndKeepTheLast) {
+  const KeyViolation one{Lid(0xbfff),   Lid(2),        0xfedc'ba98,     ServiceLevel(15),
+                         Qpn(0xfffffe), Qpn(0x123456), Gid(1, Guid(2)), Gid(3, Guid(4))};
+  const KeyViolation other{Lid(5), Lid(6), 7, ServiceLevel(8), Qpn(), Qpn(9), Gid(), Gid()};
+  auto out = writer();
+  auto here = reader();
+  auto there = reader();
+  EXPECT_EQ(out.violations(7, CheckedKey::pkey), 0U);
+  here.note_violations(7, CheckedKey::pkey, {2, other});
+  there.note_violations(7, CheckedKey::pkey, {3, one});
+  here.note_violations(7, CheckedKey::qkey, {4, other});
+  EXPECT_EQ(out.violations(7, CheckedKey::pkey), 5U);
+  EXPECT_EQ(out.last_violation(7, CheckedKey::pkey), one);
+  EXPECT_EQ(out.violations(7, CheckedKey::qkey), 4U);
+  EXPECT_EQ(out.last_violation(7, CheckedKey::qkey), other);
+  EXPECT_EQ(out.violations(8, CheckedKey::pkey), 0U) << "of another port";
+
+  out.reset_violations(7, CheckedKey::pkey);
+  EXPECT_EQ(here.violations(7, CheckedKey::pkey), 0U);
+  EXPECT_EQ(here.violations(7, CheckedKey::qkey), 4U);
+  out.remove_node(7);
+  EXPECT_EQ(here.violations(7, CheckedKey::qkey), 0U) << "of the next HCA with this number";
+}
+
+TEST(FabricLayoutTest, APartOfAnotherViolationIsNoticed) {
+  const auto one =
+      encode(KeyViolation{Lid(1), Lid(2), 3, {}, Qpn(4), Qpn(5), Gid(6, Guid(7)), Gid()});
+  const auto other =
+      encode(KeyViolation{Lid(9), Lid(8), 7, {}, Qpn(6), Qpn(5), Gid(4, Guid(3)), Gid(2, Guid(1))});
+  ASSERT_TRUE(decode_violation(one));
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    auto mixed = one;
+    mixed[i] = other[i];
+    EXPECT_FALSE(decode_violation(mixed)) << i;
+  }
+}
+
 TEST_F(FabricTest, ANewWriterAdoptsTheState) {
   {
     auto out = writer();

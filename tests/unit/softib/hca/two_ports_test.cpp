@@ -102,6 +102,37 @@ TEST_F(TwoPorts, EachPortHasItsStateAndItsKeys) {
   EXPECT_EQ(counters().drop_pkey, 1U);
 }
 
+TEST_F(TwoPorts, EachPortCountsItsViolations) {
+  const auto packets = [&](std::uint8_t port, CheckedKey key) {
+    return counters().violations[port - 1U][key].packets;
+  };
+  second.datagram().qkey = QKey(0x7777);
+  send(first, 9, second.number());
+  EXPECT_THAT(arrive(2), IsEmpty());
+  EXPECT_EQ(packets(2, CheckedKey::qkey), 1U);
+  EXPECT_EQ(packets(1, CheckedKey::qkey), 0U);
+  EXPECT_EQ(counters().violations[1][CheckedKey::qkey].last,
+            (KeyViolation{Lid(5), Lid(9), kQKey, ServiceLevel(3), first.number(), second.number(),
+                          Gid(), Gid()}));
+
+  auto port = one.hca.ports()[2];
+  port.pkeys[0] = PKey(0x8012);
+  one.hca.set_port(port);
+  ASSERT_TRUE(one.hca.attach(second, kGroup, kGroupLid));
+  ASSERT_TRUE(one.hca.attach(first, kGroup, kGroupLid));
+  send(second, kGroupLid.value(), ipoib::kMulticastQpn, kGroup);
+  EXPECT_THAT(arrive(1), IsEmpty()) << "another partition";
+  EXPECT_EQ(packets(1, CheckedKey::pkey), 1U);
+  EXPECT_EQ(packets(2, CheckedKey::pkey), 0U);
+  const KeyViolation& last = counters().violations[0][CheckedKey::pkey].last;
+  EXPECT_EQ(last.key, 0x8012U);
+  EXPECT_EQ(last.source, second.number());
+  EXPECT_EQ(last.sgid, one.hca.ports()[2].gid());
+  EXPECT_EQ(last.dgid, kGroup);
+  EXPECT_EQ(counters().drop_pkey, 1U);
+  EXPECT_EQ(counters().drop_qkey, 1U);
+}
+
 TEST_F(TwoPorts, EventsNameThePort) {
   one.hca.clear_events();
   auto port = one.hca.ports()[2];

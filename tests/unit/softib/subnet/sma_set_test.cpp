@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "directed_request.hpp"
 #include "sa_client.hpp"
@@ -167,6 +169,37 @@ TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   EXPECT_EQ(port_info(kHost).lid, kHostLid);
   const auto changes = subnet.take_changes();
   EXPECT_TRUE(changes.nodes[host]);
+}
+
+TEST_F(SmaSet, CountersOfViolationsAreOfAPortAndResetByZero) {
+  std::map<std::pair<NodeIndex, CheckedKey>, std::uint64_t> packets;
+  KeyViolationSource source;
+  source.packets = [&](NodeIndex node, CheckedKey key) { return packets[{node, key}]; };
+  source.reset = [&](NodeIndex node, CheckedKey key) { packets[{node, key}] = 0; };
+  Subnet counting(external_sm_config(), {.key_violations = source});
+  const auto self = counting.add_hca("manager").value();
+  const auto other = counting.add_hca("host").value();
+  const auto ask = [&](const MadPacket& request) {
+    counting.receive(request, kStart);
+    return PortInfo::parse(data(counting.take_outgoing().at(0))).value();
+  };
+  packets = {{{self, CheckedKey::pkey}, 1},
+             {{other, CheckedKey::pkey}, 65'536},
+             {{other, CheckedKey::qkey}, 7}};
+  EXPECT_EQ(ask(smp(kSelf, kGet, attribute::kPortInfo)).pkey_violations, 1U);
+  EXPECT_EQ(ask(smp(kSelf, kGet, attribute::kPortInfo)).qkey_violations, 0U);
+  auto info = ask(smp(kHost, kGet, attribute::kPortInfo));
+  EXPECT_EQ(info.pkey_violations, 65'535U) << "it stops there";
+  EXPECT_EQ(info.qkey_violations, 7U);
+
+  info = wanted(kHostLid);
+  info.qkey_violations = 3;
+  SmpData value{};
+  info.emit(value);
+  info = ask(smp(kHost, kSet, attribute::kPortInfo, 0, value));
+  EXPECT_EQ(info.pkey_violations, 0U);
+  EXPECT_EQ(info.qkey_violations, 7U) << "only 0 is written";
+  EXPECT_EQ(ask(smp(kSelf, kGet, attribute::kPortInfo)).pkey_violations, 1U);
 }
 
 TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {

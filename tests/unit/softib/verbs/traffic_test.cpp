@@ -112,6 +112,37 @@ TEST_F(TrafficTest, DeliversMulticastOnBothHcas) {
   EXPECT_EQ(ibv_destroy_qp(to), 0);
 }
 
+TEST_F(TrafficTest, APortCountsPacketsWithAWrongQKey) {
+  const auto counted = [&](const Side& side) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(side.context, 1, &port), 0);
+    EXPECT_EQ(port.bad_pkey_cntr, 0U);
+    return port.qkey_viol_cntr;
+  };
+  auto* const from = near_.make_qp();
+  auto* const to = far_.make_qp();
+  ibv_qp_attr attr{};
+  attr.qkey = kQKey + 1;
+  ASSERT_EQ(ibv_modify_qp(to, &attr, IBV_QP_QKEY), 0);
+  const auto near_before = counted(near_);
+  const auto far_before = counted(far_);
+  ASSERT_EQ(far_.post_receive(to), 0);
+  ASSERT_EQ(near_.send(from, near_.handle(far_lid()), to->qp_num, "x"), 0);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_SEND);
+  ibv_wc none{};
+  while (counted(far_) == far_before) ASSERT_EQ(ibv_poll_cq(far_.cq, 1, &none), 0);
+  EXPECT_EQ(counted(far_), far_before + 1);
+  EXPECT_EQ(counted(near_), near_before);
+  const auto& fabric = subnet_.subnet.fabric();
+  EXPECT_EQ(fabric.violations(2, CheckedKey::qkey), far_before + 1) << "as the SMA tells it";
+  const auto last = fabric.last_violation(2, CheckedKey::qkey);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->slid, near_lid());
+  EXPECT_EQ(last->key, kQKey);
+  EXPECT_EQ(last->source.value(), from->qp_num);
+  EXPECT_EQ(last->destination.value(), to->qp_num);
+}
+
 TEST_F(TrafficTest, ReportsTheBadRequest) {
   auto* const qp = near_.make_qp();
   auto sge = near_.element(0, 4);
