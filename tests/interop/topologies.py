@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""topologies.py SOFTIB FABRIC_MESH: subnets of many switches. Under each routing engine of OpenSM, and
+"""topologies.py SOFTIB FABRIC_MESH KEY_PROBE: subnets of many switches. Under each routing engine of OpenSM, and
 under softib's own subnet manager, every pair of hosts talks by datagrams and by reliable connections, and
 a multicast datagram reaches every member of its group once, also after a cable has failed."""
 import contextlib
@@ -16,7 +16,7 @@ import time
 from opensm import OpenSm
 from softib_subnet import PATIENCE, Subnet, equal, need, run_tests, wait_for
 
-SOFTIB, MESH = sys.argv[1:3]
+SOFTIB, MESH, KEY_PROBE = sys.argv[1:4]
 TREE = "fat-tree:6"  # three levels, 54 hosts
 TREE_HOSTS = 54
 SMALL_TREE = "fat-tree:4"  # three levels, 16 hosts
@@ -418,6 +418,62 @@ def test_two_port_hcas_under_the_own_subnet_manager():
         equal(subnet.nodes()["host-1[2]"]["lid"], 77)
 
 
+class KeyProbe:
+    """KEY_PROBE on a port of an HCA."""
+
+    def __init__(self, subnet, hca, port):
+        self.process = subnet.start(hca, KEY_PROBE, str(port), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.lid, self.qpn = self.process.stdout.readline().split()
+
+    def ask(self, *words):
+        print(*words, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().split()
+
+    def send(self, to, pkey_index=0, qkey="0x11111111"):
+        equal(self.ask("send", to.lid, to.qpn, pkey_index, qkey), ["sent"])
+
+    def counters(self):
+        """Packets with a wrong P_Key and Q_Key of port 1, then of port 2."""
+        return [int(word) for word in self.ask("counters")]
+
+
+def test_opensm_hears_of_packets_with_wrong_keys():
+    """Each port counts its own."""
+    with two_port_subnet("--sm", "none") as subnet:
+        guid = subnet.nodes()["host-4"]["port_guid"]
+        # Packets with a wrong P_Key have to pass the switches.
+        manager = OpenSm(subnet, "host-2", partitions=f"Default=0x7fff: ALL=full;\nother=0x12: {guid}=full;\n",
+                         options="part_enforce off\n")
+        wait_for("the partition", lambda: "0x8012" in subnet.nodes()["host-4"]["pkeys"])
+        wait_for("all ports to be active", lambda: all(
+            node["state"] == "active" for name, node in subnet.nodes().items() if name.startswith("host-")))
+        receiver, sender = KeyProbe(subnet, "host-1", 2), KeyProbe(subnet, "host-4", 1)
+
+        def lines(number):
+            return [line for line in manager.output().splitlines() if f"num:{number} " in line]
+
+        sender.send(receiver)
+        equal(receiver.counters(), [0, 0, 0, 0])
+        for number, sent, counted in ((258, {"qkey": "0x22222222"}, [0, 0, 0, 1]),
+                                      (257, {"pkey_index": 1}, [0, 0, 1, 1])):
+            equal(lines(number), [])
+            sender.send(receiver, **sent)
+            wait_for("the packet", lambda expected=counted: receiver.counters() == expected)
+            wait_for("OpenSM to hear of it", lambda: lines(number))
+            assert "Producer:1 " in lines(number)[0] and f"LID:{receiver.lid} " in lines(number)[0], lines(number)
+        equal(sender.counters(), [0, 0])
+        found = subnet.run("host-4", "smpquery", "portinfo", receiver.lid, "2").stdout
+        equal(re.findall(r"^([PQ]keyViolations):\.+(\d+)$", found, re.MULTILINE),
+              [("PkeyViolations", "1"), ("QkeyViolations", "1")])
+        heard = len(lines(257)), len(lines(258))
+        sender.send(receiver)
+        equal((len(lines(257)), len(lines(258))), heard)
+        for probe in (sender, receiver):
+            probe.process.stdin.close()
+            equal(probe.process.wait(PATIENCE), 0)
+        equal(manager.end(), 0)
+
+
 def test_discovery_agrees_with_softib_show():
     with Subnet(SOFTIB, "--topology", TREE) as subnet:
         found = subnet.run("host-1", "ibnetdiscover").stdout
@@ -429,4 +485,4 @@ def test_discovery_agrees_with_softib_show():
 if __name__ == "__main__":
     need("opensm", "saquery", "ibnetdiscover", "ibping", "perfquery")
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")],
-              sys.argv[3:])
+              sys.argv[4:])

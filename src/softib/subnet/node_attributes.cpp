@@ -122,7 +122,7 @@ PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t 
   info.local_port = port;
   // Port 0 of a switch has no link and so no lanes; what it says of SLs is about the other ports.
   if (is_switch) info.vl_arbitration_high_cap = info.vl_arbitration_low_cap = 0;
-  if (is_switch && !manager.has_own_sm()) info.capability_mask |= kCapabilityTrap;
+  if (!manager.has_own_sm()) info.capability_mask |= kCapabilityTrap;
   if (own != nullptr) info.tuning = own->tuning;
   return info;
 }

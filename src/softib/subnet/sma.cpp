@@ -109,6 +109,11 @@ bool SubnetManagementAgents::repress(std::uint64_t transaction_id) {
     find_next_trap();
     return true;
   }
+  for (auto& [node, keys] : keys_) {
+    if (!keys.traps.repress(transaction_id)) continue;
+    find_next_trap();
+    return true;
+  }
   return false;
 }
 
@@ -118,12 +123,16 @@ void SubnetManagementAgents::find_next_trap() {
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
     next_trap_ = std::min(next_trap_, switches[i].traps.next_deadline());
   }
+  for (const auto& [node, keys] : keys_) {
+    next_trap_ = std::min(next_trap_, keys.traps.next_deadline());
+  }
 }
 
 std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   Switches& switches = state_.manager.switches();
   if (looks() && look_at_ <= now) {
     find_violations();
+    if (reports_keys()) find_key_violations();
     find_link_errors();
     find_next_trap();
     look_at_ = now + kTrapInterval;
@@ -132,6 +141,12 @@ std::vector<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
   if (now < next_trap_) return due;
   for (SwitchIndex i = 0; i < switches.size(); ++i) {
     const auto traps = switches[i].traps.on_time(switches[i].node.port, now);
+    due.insert(due.end(), traps.begin(), traps.end());
+  }
+  for (auto& [index, keys] : keys_) {
+    const Node* const node = state_.manager.node(index);
+    if (node == nullptr) continue;
+    const auto traps = keys.traps.on_time(node->port, now);
     due.insert(due.end(), traps.begin(), traps.end());
   }
   find_next_trap();
@@ -149,6 +164,29 @@ void SubnetManagementAgents::find_violations() {
     if (std::exchange(known->second, now) == now || is_new) continue;
     switches[at.switch_index].traps.pkey_violated(at.port, violations_.last(at));
   }
+}
+
+/// Starts traps of the ports of HCAs that have dropped packets for a key since the last call. What
+/// was there at the first one has happened before this process.
+void SubnetManagementAgents::find_key_violations() {
+  for (NodeIndex index = 1; index < kMaxNodes; ++index) {
+    if (state_.manager.node(index) == nullptr) {
+      keys_.erase(index);
+      continue;
+    }
+    PortKeys& of = keys_.try_emplace(index, index).first->second;
+    for (const auto key : kCheckedKeys) {
+      auto& known = of.packets[static_cast<std::size_t>(key)];
+      const auto now = state_.violations.packets(index, key);
+      // The counter may have been reset.
+      const bool has_new = has_looked_at_keys_ && now != known && now != 0;
+      const auto last = has_new ? state_.violations.last(index, key) : std::nullopt;
+      if (has_new && !last) continue;
+      known = now;
+      if (last) of.traps.violated(key, *last);
+    }
+  }
+  has_looked_at_keys_ = true;
 }
 
 /// Counts the errors of a link, less the packets without (IBA 7.12.2), since the last call of this

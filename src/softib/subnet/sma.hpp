@@ -1,11 +1,13 @@
 // The subnet management agents of all nodes and switches (IBA 14.2, 14.3).
 //
 // With the subnet's own SM, which needs no packets, they only handle SubnGet(). With an external
-// SM, SubnSet() configures ports and tables, switches report link changes, errors of links, and
-// packets with a wrong P_Key by traps, and MADs for an SM on an HCA are forwarded to it.
+// SM, SubnSet() configures ports and tables; switches report link changes, errors of links, and
+// packets with a wrong P_Key by traps, HCAs packets with a wrong P_Key or Q_Key; and MADs for an SM
+// on an HCA are forwarded to it.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -14,6 +16,7 @@
 
 #include "softib/core/key_violation.hpp"
 #include "softib/subnet/agent_response.hpp"
+#include "softib/subnet/key_traps.hpp"
 #include "softib/subnet/performance.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/subnet_manager.hpp"
@@ -90,9 +93,14 @@ class SubnetManagementAgents {
   /// Whether there are ports whose counters may be a reason for a trap.
   [[nodiscard]] bool looks() const {
     const Switches& switches = std::as_const(state_.manager).switches();
-    return !switches.filters().empty() || !switches.lossy().empty();
+    return !switches.filters().empty() || !switches.lossy().empty() || reports_keys();
+  }
+  /// Whether HCAs report packets with a wrong key.
+  [[nodiscard]] bool reports_keys() const {
+    return !state_.manager.has_own_sm() && state_.violations.packets;
   }
   void find_violations();
+  void find_key_violations();
   void find_link_errors();
   void find_next_trap();
 
@@ -101,6 +109,14 @@ class SubnetManagementAgents {
   SwitchPortCounters counters_;
   /// The violations that are known, of the ports that check P_Keys.
   std::map<Attachment, std::uint64_t, AttachmentOrder> known_violations_;
+  /// What is known of a port of an HCA.
+  struct PortKeys {
+    explicit PortKeys(NodeIndex node) : traps(node) {}
+    std::array<std::uint64_t, kCheckedKeys.size()> packets{};  ///< with a wrong key, by CheckedKey
+    KeyTraps traps;
+  };
+  std::map<NodeIndex, PortKeys> keys_;
+  bool has_looked_at_keys_ = false;
   /// What is known of a port whose cable loses packets.
   struct Integrity {
     std::uint64_t packets = 0;  ///< received, with and without errors
@@ -109,7 +125,7 @@ class SubnetManagementAgents {
   };
   std::map<Attachment, Integrity, AttachmentOrder> integrity_;
   ipoib::TimePoint look_at_{};                  ///< when to look at counters again, if looks()
-  ipoib::TimePoint next_trap_ = ipoib::kNever;  ///< the first of all switches
+  ipoib::TimePoint next_trap_ = ipoib::kNever;  ///< the first of all agents
 };
 
 }  // namespace softib::subnet

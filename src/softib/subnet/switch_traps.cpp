@@ -1,8 +1,4 @@
-// The Notice (IBA 13.4.8.2), and its details:
-//
-//   0              1          4      6        8                   10
-//   | generic 1,   | producer | trap | issuer | toggle 1, count   | details
-//   | type 7       |       24 |   16 | LID 16 | 15                |
+// The details of the Notice (IBA 13.4.8.3):
 //
 //   128: | LID 16 | - |
 //   129 to 131: | - 16 | LID 16 | port 8 | - |
@@ -13,50 +9,23 @@
 #include <algorithm>
 #include <utility>
 
-#include "softib/subnet/smp.hpp"
-
 namespace softib::subnet {
 
 namespace {
 constexpr std::uint16_t kLinkStateChanged = 128;
 constexpr std::uint16_t kFirstLinkError = 129;
 constexpr std::uint16_t kBadPKeyAtSwitch = 259;
-constexpr std::uint8_t kGenericUrgent = 0x81;
-constexpr std::uint8_t kGenericSecurity = 0x82;
-constexpr std::uint32_t kProducerSwitch = 2;
 /// Valid fields of trap 259: both LIDs, P_Key, SL; and the QPs.
 constexpr std::uint16_t kValidHeaders = 0x0f;
 constexpr std::uint16_t kValidQps = 0x30;
-
-/// A trap without its details, which `writer` then is for.
-ipoib::ByteWriter begin(MadPacket& packet, const PortAttributes& port, std::uint64_t transaction_id,
-                        std::uint8_t type, std::uint16_t trap) {
-  packet.slid = port.lid;
-  packet.dlid = port.sm_lid;
-  packet.sl = port.sm_sl;
-  ipoib::wire::MadHeader header;
-  header.management_class = ipoib::wire::mgmt_class::kSubnLid;
-  header.class_version = kSmpClassVersion;
-  header.method = smp_method::kTrap;
-  header.attribute_id = ipoib::wire::attribute::kNotice;
-  header.transaction_id = transaction_id;
-  header.emit(packet.mad);
-  ipoib::ByteWriter writer(ipoib::MutableBytes(packet.mad).subspan(kSmpDataOffset));
-  writer.u8(type);
-  writer.u24(kProducerSwitch);
-  writer.u16(trap);
-  writer.u16(port.lid.value());
-  writer.zeros(2);
-  return writer;
-}
 }  // namespace
 
 void SwitchTraps::start(Trap& trap) {
-  number_ = (number_ + 1) % (1U << kNumberBits);
+  number_ = next_trap_number(number_);
   trap = {number_, ipoib::TimePoint()};
 }
 
-std::array<SwitchTraps::Trap*, 2 + kLinkErrors> SwitchTraps::all() {
+std::array<Trap*, 2 + kLinkErrors> SwitchTraps::all() {
   return {&links_, &errors_[0].trap, &errors_[1].trap, &errors_[2].trap, &pkeys_};
 }
 
@@ -86,7 +55,8 @@ void SwitchTraps::pkey_violated(SwitchPort port, const PacketHeaders& headers) {
 
 bool SwitchTraps::repress(std::uint64_t transaction_id) {
   for (Trap* const trap : all()) {
-    if (trap->due == ipoib::kNever || transaction_id != this->transaction_id(*trap)) continue;
+    if (trap->due == ipoib::kNever || transaction_id != transaction_of_switch(index_, *trap))
+      continue;
     trap->due = ipoib::kNever;
     const auto of = std::ranges::find(errors_, trap, [](PortTrap& each) { return &each.trap; });
     if (of != errors_.end()) start_next(*of);
@@ -125,7 +95,8 @@ MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) cons
 
 MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
   MadPacket packet;
-  auto writer = begin(packet, port, transaction_id(links_), kGenericUrgent, kLinkStateChanged);
+  auto writer = begin_trap(packet, port, transaction_of_switch(index_, links_),
+                           {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch, kLinkStateChanged});
   writer.u16(port.lid.value());
   return packet;
 }
@@ -133,8 +104,9 @@ MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
 MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& port) const {
   const PortTrap& of = errors_[error];
   MadPacket packet;
-  auto writer = begin(packet, port, transaction_id(of.trap), kGenericUrgent,
-                      static_cast<std::uint16_t>(kFirstLinkError + error));
+  auto writer = begin_trap(packet, port, transaction_of_switch(index_, of.trap),
+                           {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch,
+                            static_cast<std::uint16_t>(kFirstLinkError + error)});
   writer.u16(0);
   writer.u16(port.lid.value());
   writer.u8(static_cast<std::uint8_t>(std::min(of.port, SwitchPort{255})));
@@ -143,7 +115,8 @@ MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& por
 
 MadPacket SwitchTraps::pkey_notice(const PortAttributes& port) const {
   MadPacket packet;
-  auto writer = begin(packet, port, transaction_id(pkeys_), kGenericSecurity, kBadPKeyAtSwitch);
+  auto writer = begin_trap(packet, port, transaction_of_switch(index_, pkeys_),
+                           {NoticeHeader::kSecurity, NoticeHeader::kFromSwitch, kBadPKeyAtSwitch});
   const bool has_qps = violation_.destination != Qpn();
   writer.u16(has_qps ? std::uint16_t{kValidHeaders | kValidQps} : kValidHeaders);
   writer.u16(violation_.slid.value());

@@ -7,14 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "ipoib/time.hpp"
-#include "softib/core/mad_packet.hpp"
 #include "softib/subnet/subnet_types.hpp"
+#include "softib/subnet/trap.hpp"
 
 namespace softib::subnet {
-
-/// Interval between repetitions, and the least between two traps of one number but 128.
-inline constexpr ipoib::Duration kTrapInterval = std::chrono::seconds(1);
 
 class SwitchTraps {
  public:
@@ -35,10 +31,6 @@ class SwitchTraps {
   [[nodiscard]] std::vector<MadPacket> on_time(const PortAttributes& port, ipoib::TimePoint now);
 
  private:
-  struct Trap {
-    std::uint32_t number = 0;  ///< of the transaction
-    ipoib::TimePoint due = ipoib::kNever;
-  };
   /// A trap that is about a port.
   struct PortTrap {
     Trap trap;
@@ -52,12 +44,6 @@ class SwitchTraps {
   [[nodiscard]] MadPacket links_notice(const PortAttributes& port) const;
   [[nodiscard]] MadPacket error_notice(std::size_t error, const PortAttributes& port) const;
   [[nodiscard]] MadPacket pkey_notice(const PortAttributes& port) const;
-  /// | 0: the traps are of node 0 | switch 12 | number 20 |
-  [[nodiscard]] std::uint64_t transaction_id(const Trap& trap) const {
-    return std::uint64_t{index_} << kNumberBits | trap.number;
-  }
-  static constexpr unsigned kNumberBits = 20;
-  static_assert(kMaxSwitches <= 1U << (32 - kNumberBits));
 
   SwitchIndex index_;
   std::uint32_t number_ = 0;  ///< of the last transaction

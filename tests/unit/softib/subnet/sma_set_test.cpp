@@ -782,6 +782,138 @@ TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
   EXPECT_EQ(checking.next_deadline(), ipoib::kNever);
 }
 
+/// Two HCAs that report packets with a wrong key, `sm` and `a`; the first one is the SM's.
+class KeyViolationTraps : public SmaSet {
+ protected:
+  KeyViolationTraps() {
+    for (const auto& [path, lid] : {std::pair(kSelf, kManagerLid), std::pair(kHost, kHostLid)}) {
+      SmpData value{};
+      wanted(lid).emit(value);
+      reporting.receive(smp(path, kSet, attribute::kPortInfo, 0, value), kStart);
+    }
+    (void)reporting.take_outgoing();
+  }
+  /// The traps that are sent when the counters are looked at the next time.
+  std::vector<ForwardedMad> look() {
+    now += kTrapInterval;
+    reporting.on_time(now);
+    return reporting.take_forwarded_mads();
+  }
+  void repress(MadPacket trap) {
+    trap.mad[3] = smp_method::kTrapRepress;
+    reporting.receive(trap, now);
+  }
+  static unsigned number_of(const ForwardedMad& trap) {
+    return ipoib::load_be<std::uint16_t>(&data(trap.packet)[4]);
+  }
+
+  std::map<std::pair<NodeIndex, CheckedKey>, std::uint64_t> packets{{{2, CheckedKey::qkey}, 3}};
+  std::optional<KeyViolation> last{KeyViolation{kHostLid, kManagerLid, 0x1234'5678, ServiceLevel(3),
+                                                Qpn(0x1040), Qpn(0x2050), Gid(1, Guid(2)),
+                                                Gid(3, Guid(4))}};
+  KeyViolationSource source{[this](NodeIndex node, CheckedKey key) {
+                              return packets[{node, key}];
+                            },
+                            [this](NodeIndex, CheckedKey) { return last; },
+                            [this](NodeIndex node, CheckedKey key) {
+                              packets[{node, key}] = 0;
+                            }};
+  Subnet reporting{external_sm_config(), {.key_violations = source}};
+  NodeIndex one = reporting.add_hca("sm").value();
+  NodeIndex two = reporting.add_hca("a").value();
+  ipoib::TimePoint now = kStart;
+};
+
+TEST_F(KeyViolationTraps, AnHcaReportsAPacketWithAWrongQKey) {
+  ASSERT_EQ(two, 2);
+  EXPECT_TRUE(look().empty()) << "they were dropped before this process";
+  ++packets[{two, CheckedKey::qkey}];
+  const auto traps = look();
+  ASSERT_EQ(traps.size(), 1U);
+  EXPECT_EQ(traps[0].to, one);
+  EXPECT_EQ(traps[0].packet.slid, kHostLid);
+  EXPECT_EQ(traps[0].packet.dlid, kManagerLid);
+  const auto notice = data(traps[0].packet);
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[0]), 0x8200'0001U) << "generic, security, CA";
+  EXPECT_EQ(number_of(traps[0]), 258U);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[6]), kHostLid.value()) << "issuer";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[8]), 0U) << "toggle, count, reserved";
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[12]), kHostLid.value());
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[14]), kManagerLid.value());
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[16]), 0x1234'5678U);
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[20]), 0x3000'1040U) << "SL and first QP";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[24]), 0x2050U);
+  EXPECT_TRUE(std::ranges::equal(notice.subspan(28, 16), last->sgid.bytes()));
+  EXPECT_TRUE(std::ranges::equal(notice.subspan(44, 16), last->dgid.bytes()));
+}
+
+TEST_F(KeyViolationTraps, EachIsRepeatedUntilTheManagerHasIt) {
+  (void)look();
+  ++packets[{two, CheckedKey::qkey}];
+  const auto first = look();
+  ASSERT_EQ(first.size(), 1U);
+  ++packets[{two, CheckedKey::qkey}];
+  ++packets[{two, CheckedKey::pkey}];
+  ++packets[{one, CheckedKey::pkey}];
+  const auto traps = look();
+  ASSERT_EQ(traps.size(), 3U);
+  EXPECT_EQ(number_of(traps[0]), 257U);
+  EXPECT_EQ(traps[0].packet.slid, kManagerLid);
+  EXPECT_EQ(number_of(traps[1]), 257U);
+  EXPECT_EQ(traps[1].packet.slid, kHostLid);
+  EXPECT_EQ(traps[2].packet.mad, first[0].packet.mad) << "the same transaction";
+  repress(traps[1].packet);
+  repress(traps[2].packet);
+  EXPECT_EQ(reporting.counters().report_acknowledged, 2U);
+  const auto left = look();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].packet.mad, traps[0].packet.mad);
+  repress(left[0].packet);
+  EXPECT_TRUE(look().empty());
+  repress(left[0].packet);
+  EXPECT_EQ(reporting.counters().report_acknowledged, 3U) << "not again";
+}
+
+TEST_F(KeyViolationTraps, ManyPacketsAreOneTrapInAnInterval) {
+  (void)look();
+  packets[{two, CheckedKey::pkey}] += 1000;
+  const auto traps = look();
+  ASSERT_EQ(traps.size(), 1U);
+  repress(traps[0].packet);
+  packets[{two, CheckedKey::pkey}] += 1000;
+  reporting.on_time(now + kTrapInterval / 2);
+  EXPECT_TRUE(reporting.take_forwarded_mads().empty());
+  EXPECT_EQ(look().size(), 1U);
+}
+
+TEST_F(KeyViolationTraps, AnUnknownPacketIsReportedWhenItIsKnown) {
+  (void)look();
+  ++packets[{two, CheckedKey::pkey}];
+  const auto known = std::exchange(last, std::nullopt);
+  EXPECT_TRUE(look().empty());
+  last = known;
+  EXPECT_EQ(look().size(), 1U);
+}
+
+TEST_F(KeyViolationTraps, AResetIsNoViolation) {
+  (void)look();
+  packets[{two, CheckedKey::qkey}] = 0;
+  EXPECT_TRUE(look().empty());
+  ++packets[{two, CheckedKey::qkey}];
+  EXPECT_EQ(look().size(), 1U);
+}
+
+TEST_F(KeyViolationTraps, AnHcaThatComesAgainStartsAnew) {
+  ++packets[{two, CheckedKey::pkey}];
+  (void)look();
+  ASSERT_TRUE(reporting.remove_hca(two));
+  packets.clear();
+  EXPECT_TRUE(look().empty());
+  ASSERT_EQ(reporting.add_hca("b").value(), two);
+  ++packets[{two, CheckedKey::pkey}];
+  EXPECT_TRUE(look().empty()) << "it has no SM yet";
+}
+
 /// Cables whose ends, leaf-1[3] and spine-1[1], have thresholds of 8.
 class LinkErrors : public SmaSetTree {
  protected:
@@ -967,7 +1099,7 @@ TEST_F(SmaSetTree, PortsTellThatTheyHaveTablesOfLanes) {
     EXPECT_NE(port_info(path).capability_mask & kCapabilitySlMapping, 0U);
   }
   EXPECT_NE(port_info({1}).capability_mask & kCapabilityTrap, 0U);
-  EXPECT_EQ(port_info(kSelf).capability_mask & kCapabilityTrap, 0U) << "an HCA sends none";
+  EXPECT_NE(port_info(kSelf).capability_mask & kCapabilityTrap, 0U);
 }
 
 TEST_F(SmaSetTree, NewProcessKeepsTheSwitches) {
