@@ -43,9 +43,9 @@ SOFTIBDV_API int softibdv_post_large_recv(struct ibv_qp* qp, struct ibv_recv_wr*
 /* Size in bytes of the longest text of softibdv_last_error(), with the null byte. */
 #define SOFTIBDV_MAX_ERROR_TEXT 256
 
-/* Returns why the last verb that failed in this thread has failed: the name of its function, the
- * name of the errno value, and a sentence. Empty if none has failed. Valid until the next one fails
- * in this thread. */
+/* Returns why the last verb, or function of libibumad or librdmacm, that failed in this thread has
+ * failed: its name, the name of the errno value, and a sentence. Empty if none has failed. Valid
+ * until the next one fails in this thread. */
 SOFTIBDV_API const char* softibdv_last_error(void);
 
 /* The bytes of TCP or UDP payload in each datagram that a successful receive stands for; the last

@@ -22,7 +22,10 @@ Result<CaptureConnection> CaptureConnection::begin(Connection& daemon,
   (void)!::send(out.socket_.get(), line.data(), line.size(), MSG_NOSIGNAL);
   const auto received = out.receive(daemon.timeout());
   if (!received && received.error().code == EAGAIN) {
-    return Error{ETIMEDOUT, out.interface_ + ": ipoibd does not respond"};
+    return Error{
+        ETIMEDOUT,
+        out.interface_ +
+            ": ipoibd does not respond to the request for a capture: see its log, or restart it"};
   }
   if (!received) return received.error();
   const auto text = std::string(received->begin(), received->end());
@@ -36,7 +39,10 @@ Result<erf::CaptureRecord> CaptureConnection::next(milliseconds timeout) {
   while (true) {
     if (reader_) {
       if (const auto record = reader_->next()) return *record;
-      if (!reader_->ok()) return Error{EPROTO, interface_ + ": ipoibd has sent no packets"};
+      if (!reader_->ok())
+        return Error{EPROTO, interface_ +
+                                 ": ipoibd has sent something else than packets: restart it, or "
+                                 "run the ibarp of its version"};
     }
     const auto received = receive(timeout);
     if (!received) return received.error();
@@ -54,15 +60,14 @@ Result<ConstBytes> CaptureConnection::receive(milliseconds timeout) {
   const auto wait = static_cast<int>(is_limited ? std::min(timeout, kLongest).count() : -1);
   // A signal ends the wait, since the caller may want to end then.
   const int ready = ::poll(&waiting, 1, wait);
-  if (ready == 0 || (ready < 0 && errno == EINTR)) {
-    return Error{EAGAIN, interface_ + ": no packet in time"};
-  }
+  const Error none{EAGAIN, interface_ + ": no packet has come within the time-out"};
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return none;
   const auto size = ::recv(socket_.get(), message_.data(), message_.size(), MSG_DONTWAIT);
   if (size > 0) return ConstBytes(message_).first(static_cast<std::size_t>(size));
   if (size == 0 || errno == ECONNRESET) {
     return Error{EPIPE, interface_ + ": ipoibd has ended the capture"};
   }
-  if (errno == EAGAIN) return Error{EAGAIN, interface_ + ": no packet in time"};
+  if (errno == EAGAIN) return none;
   return Error{errno, interface_ + ": " + std::generic_category().message(errno)};
 }
 

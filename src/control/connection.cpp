@@ -81,7 +81,10 @@ Result<FileDescriptor> connected(const std::string& path, int type, milliseconds
 /// the other.
 Result<void> Connection::open() {
   if (!is_interface_name(interface_)) {
-    return Error{ENODEV, "\"" + interface_ + "\" is not the name of an interface"};
+    return Error{
+        ENODEV,
+        "\"" + interface_ +
+            "\" cannot be the name of an interface: 1 to 15 characters without / and blanks"};
   }
   static std::atomic<SteadyClock::time_point> waited_in_vain{SteadyClock::time_point()};
   const auto begin = SteadyClock::now();
@@ -228,7 +231,8 @@ Result<Event> Connection::next_event(milliseconds timeout) {
     const auto line = receive_line(deadline);
     if (line.has_error()) {
       const bool is_late = line.error().code == ETIMEDOUT;
-      return is_late ? Error{EAGAIN, interface_ + ": no event in time"} : line.error();
+      return is_late ? Error{EAGAIN, interface_ + ": no event has come within the time-out"}
+                     : line.error();
     }
     auto event = parse_event(*line);
     // A newer daemon may know more kinds.
@@ -282,7 +286,8 @@ Result<std::string> Connection::receive_line(Deadline deadline) {
       continue;
     }
     if (n == 0 || errno == ECONNRESET) {
-      return Error{EPIPE, interface_ + ": ipoibd has closed the connection"};
+      return Error{EPIPE,
+                   interface_ + ": ipoibd has closed the connection: see its log, or try again"};
     }
     if (errno == EAGAIN) {
       if (const auto ready = wait(POLLIN, deadline); ready.has_error()) return ready.error();
@@ -290,7 +295,10 @@ Result<std::string> Connection::receive_line(Deadline deadline) {
       return from_errno(interface_, errno);
     }
   }
-  return Error{EPROTO, interface_ + ": the response of ipoibd is too long"};
+  return Error{
+      EPROTO,
+      interface_ +
+          ": the response of ipoibd is too long: restart it, or run the ibarp of its version"};
 }
 
 }  // namespace ipoib::control

@@ -142,7 +142,7 @@ Result<Event> parse_event(std::string_view line) {
     if (!reader.ok()) return invalid_event(reader.error());
     return event;
   }
-  return Error{EOPNOTSUPP, "an event of ipoibd is unknown: " + name};
+  return Error{EOPNOTSUPP, "ipoibd sends an event that this ibarp does not know: " + name};
 }
 
 }  // namespace ipoib::control

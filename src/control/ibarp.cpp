@@ -79,7 +79,8 @@ int start_resolving(ibarp* handle, const ibarp_address* address, int millisecond
 int finish_resolving(ibarp* handle, ibarp_path* path, std::chrono::milliseconds timeout,
                      int if_late) {
   if (handle->resolving == nullptr) {
-    return refuse(handle, Error{ENOTCONN, "nothing is being resolved"});
+    return refuse(handle,
+                  Error{ENOTCONN, "nothing is being resolved: call ibarp_resolve_start() before"});
   }
   const Response response =
       handle->resolving->connection.await_response(handle->resolving->request, timeout);

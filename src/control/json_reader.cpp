@@ -93,7 +93,7 @@ std::vector<std::uint64_t> JsonReader::numbers(std::string_view key) {
   std::vector<std::uint64_t> out;
   for (const json::value& value : array(key)) {
     const auto number = as_unsigned(value);
-    if (!number) fail(key, "an array of unsigned numbers");
+    if (!number) fail(key, "an array of numbers, none less than 0");
     out.push_back(number.value_or(0));
   }
   return out;

@@ -97,16 +97,19 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     }
     [[nodiscard]] std::string too_long() override;
     [[nodiscard]] std::string too_many_clients() override {
-      return emit(Response(Error{EBUSY, "too many clients; try later"}));
+      return emit(
+          Response(Error{EBUSY, "too many clients: end some (ss -xp lists them), or try later"}));
     }
     [[nodiscard]] std::string too_many_streams() override {
-      return emit(Response(Error{EBUSY, "too many subscriptions; try later"}));
+      return emit(Response(Error{
+          EBUSY,
+          "too many subscriptions: end some (ibarp monitor and top have one), or try later"}));
     }
     [[nodiscard]] std::string lost(std::uint64_t lines) override {
       return emit(Event(LostEvent{lines}));
     }
     void on_accept_failure(const std::string& why) override {
-      server_.dependencies_.log.warn("cannot accept a client: {}", why);
+      server_.dependencies_.log.warn("cannot accept a client of the control socket: {}", why);
     }
     [[nodiscard]] const LineServer::Counters& counters() const { return lines_.counters(); }
 
@@ -247,7 +250,9 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, bool may_chan
   handle(*request, peer, may_change, [done = std::move(done)](const Response& response) {
     std::string text = emit(response);
     if (text.size() > kMaxResponseLine) {
-      text = emit(Response(Error{EMSGSIZE, "the response is too long for one line"}));
+      text = emit(Response(Error{EMSGSIZE,
+                                 "the response is longer than a line may be: ask for less, or run "
+                                 "the ibarp of this version"}));
     }
     done(std::move(text));
   });
@@ -280,7 +285,9 @@ void Server::Impl::handle(const Request& request, const ucred& peer, bool may_ch
     return dependencies_.handler.add_interface(*add, std::move(done));
   }
   if (std::holds_alternative<CaptureRequest>(request)) {
-    return done(Error{EINVAL, "captures have a socket of their own"});
+    return done(Error{
+        EINVAL,
+        "captures have a socket of their own: connect to capture in the folder of the interface"});
   }
   if (std::holds_alternative<DeleteInterfaceRequest>(request)) {
     return dependencies_.handler.delete_interface(std::move(done));

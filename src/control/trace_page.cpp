@@ -11,7 +11,8 @@ namespace ipoib::control {
 Response page_of(const TraceRings& rings, const TraceRequest& request) {
   const std::size_t count = rings.size();
   if (request.ring >= count) {
-    return Error{EINVAL, "trace: there are " + std::to_string(count) + " rings, counted from 0"};
+    return Error{EINVAL,
+                 "trace: no such ring; there are " + std::to_string(count) + ", counted from 0"};
   }
   const TraceRing& ring = rings.ring(request.ring);
   TracePage page;

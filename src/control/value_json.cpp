@@ -46,7 +46,7 @@ Duration read_idle(JsonReader& reader) {
   constexpr std::int64_t kLongest = duration_cast<milliseconds>(Duration::max()).count();
   const std::int64_t idle = reader.integer("idle_ms");
   if (idle >= 0 && idle <= kLongest) return milliseconds(idle);
-  reader.fail("idle_ms", "milliseconds");
+  reader.fail("idle_ms", "milliseconds, not less than 0");
   return {};
 }
 
@@ -115,9 +115,10 @@ json::object to_json(const Histogram& histogram) {
 Histogram read_histogram(JsonReader& reader) {
   Histogram out{reader.text("name"), reader.numbers("bounds_ns"), reader.numbers("counts"),
                 reader.number<std::uint64_t>("sum_ns")};
-  if (out.counts.size() != out.bounds.size() + 1) reader.fail("counts", "one more than bounds_ns");
+  if (out.counts.size() != out.bounds.size() + 1)
+    reader.fail("counts", "one element more than bounds_ns has");
   if (!std::is_sorted(out.bounds.begin(), out.bounds.end(), std::less_equal<>())) {
-    reader.fail("bounds_ns", "ascending numbers");
+    reader.fail("bounds_ns", "numbers in ascending order");
   }
   return out;
 }

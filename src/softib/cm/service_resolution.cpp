@@ -31,7 +31,8 @@ void ServiceResolution::resolve(const wire::CmSidrReq& req, const Route& route,
 Result<void> ServiceResolution::answer(Handle handle, wire::CmSidrRep rep, TimePoint now) {
   const auto found = received_.find(handle);
   if (found == received_.end() || found->second.answer != nullptr) {
-    return Error{EINVAL, "no such request for a service"};
+    return Error{EINVAL,
+                 "the request for a service is answered already, or its sender has given up"};
   }
   auto& received = found->second;
   rep.request_id = received.key.second;

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "softib/hca/errors.hpp"
 #include "softib/hca/route.hpp"
 
 namespace softib::hca {
@@ -14,8 +15,6 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-Error hca_failed() { return Error{EIO, "the HCA has failed"}; }
-Error no_such_port() { return Error{EINVAL, "no such port"}; }
 /// Whether all objects are there that a queue pair of this type needs.
 bool has_objects(const QueuePairConfig& config) {
   if (config.type == IBV_QPT_XRC_RECV) return config.domain != nullptr;
@@ -203,7 +202,9 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
   if (has_failed()) return hca_failed();
-  if (qp.is_connected()) return Error{EINVAL, "only datagrams have multicast groups"};
+  if (qp.is_connected())
+    return Error{
+        EINVAL, "only a queue pair of datagrams (IBV_QPT_UD) can be attached to a multicast group"};
   return multicast_.attach(qp, group, is_ethernet() ? kRoceMulticastLid : lid);
 }
 

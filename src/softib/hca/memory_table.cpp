@@ -32,7 +32,9 @@ bool wraps(std::uint64_t address, std::uint64_t length) {
 std::optional<Error> validate(const MemoryRegion& region, bool has_on_demand) {
   if (wraps(std::bit_cast<std::uintptr_t>(region.memory), region.length) ||
       wraps(region.address, region.length)) {
-    return Error{EINVAL, "a memory region must not wrap around the end of memory"};
+    return Error{EINVAL,
+                 "the memory region wraps around the end of the address space: address plus length "
+                 "must fit 64 bits"};
   }
   const bool is_on_demand = (region.access & IBV_ACCESS_ON_DEMAND) != 0;
   if (!is_valid_access(region.access) || (is_on_demand && !has_on_demand)) {
@@ -42,7 +44,10 @@ std::optional<Error> validate(const MemoryRegion& region, bool has_on_demand) {
 }
 
 Error no_such_region() { return Error{EINVAL, "no memory region has this key"}; }
-Error has_windows() { return Error{EBUSY, "memory windows are bound to the memory region"}; }
+Error has_windows() {
+  return Error{
+      EBUSY, "memory windows are bound to the memory region: deallocate or invalidate them before"};
+}
 
 }  // namespace
 

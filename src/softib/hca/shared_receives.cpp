@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "softib/hca/counters.hpp"
+#include "softib/hca/errors.hpp"
 #include "softib/hca/events.hpp"
 #include "softib/hca/queue_pair_table.hpp"
 
@@ -13,14 +14,18 @@ using ipoib::Result;
 
 Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name,
                                                XrcDomainFlags how) {
-  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return hca_failed();
   auto* domain =
       name ? domains_.find_if([&](const auto& each) { return each.name == name; }) : nullptr;
-  if (domain != nullptr && how.exclusive) return Error{EINVAL, "the XRC domain exists"};
+  if (domain != nullptr && how.exclusive)
+    return Error{EINVAL, "the XRC domain of this file exists: open it without O_EXCL"};
   if (domain == nullptr) {
-    if (name && !how.create) return Error{EAGAIN, "no such XRC domain"};
+    if (name && !how.create)
+      return Error{EAGAIN, "this file has no XRC domain: create it with O_CREAT"};
     domain = domains_.add(std::make_unique<XrcDomain>());
-    if (domain == nullptr) return Error{ENOMEM, "too many XRC domains"};
+    if (domain == nullptr)
+      return Error{ENOMEM, "a process can have " + std::to_string(kMaxXrcDomains) +
+                               " XRC domains on an HCA: close some"};
     domain->name = name;
   }
   ++domain->opened;
@@ -28,13 +33,14 @@ Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name
 }
 
 Result<void> SharedReceives::close(XrcDomain& domain) {
-  if (domain.opened == 1 && domain.users != 0) return Error{EBUSY, "the XRC domain is in use"};
+  if (domain.opened == 1 && domain.users != 0)
+    return Error{EBUSY, "queues and queue pairs use the XRC domain: destroy them before"};
   if (--domain.opened == 0) domains_.remove(domain);
   return {};
 }
 
 Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfig& config) {
-  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return hca_failed();
   const auto& attr = config.attributes;
   if (config.pd == nullptr || (config.domain == nullptr) != (config.cq == nullptr)) {
     return Error{EINVAL,
@@ -61,7 +67,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
 }
 
 Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr, int mask) {
-  if (ports_[1].failed) return Error{EIO, "the HCA has failed"};
+  if (ports_[1].failed) return hca_failed();
   if (queue.modify(attr, mask)) return {};
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }
@@ -69,7 +75,8 @@ Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_att
 /// Destroys a queue. A message that has taken a receive from a queue of XRC loses it, and its next
 /// packet is refused.
 Result<void> SharedReceives::destroy(SharedReceiveQueue& queue) {
-  if (queue.users != 0) return Error{EBUSY, "queue pairs use the shared receive queue"};
+  if (queue.users != 0)
+    return Error{EBUSY, "queue pairs use the shared receive queue: destroy them before"};
   qps_.for_each([&](QueuePair& qp) {
     if (qp.shared() != &queue) return;
     qp.receives().clear();

@@ -2,6 +2,7 @@
 #include "softib/rdma_cm/manager.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 #include "softib/rdma_cm/limits.hpp"
@@ -19,6 +20,9 @@ constexpr std::uint32_t kPsnBits = 0xff'ffff;
 /// The bits of a service ID that name a port space.
 constexpr std::uint64_t kIbPortSpaceBits = 0xffff'ffff'ffff'0000;
 
+Error two_families() {
+  return {EINVAL, "source and destination are of two address families: give both of the same"};
+}
 Error wrong_state() { return {EINVAL, "the state of the ID does not permit it"}; }
 
 /// Copies the user's data behind `offset`. Returns false if they do not fit.
@@ -92,7 +96,9 @@ Manager::Manager(const std::vector<Hca>& hcas, Node& node, std::uint64_t seed)
 // --- Event channels ------------------------------------------------------------------------------
 
 Result<ChannelId> Manager::open_channel() {
-  if (channels_.size() >= kMaxChannels) return Error{EMFILE, "too many event channels"};
+  if (channels_.size() >= kMaxChannels)
+    return Error{EMFILE, "a process can have " + std::to_string(kMaxChannels) +
+                             " event channels: destroy some"};
   do {
     ++last_channel_;
   } while (channels_.contains(ChannelId(last_channel_)));
@@ -166,8 +172,10 @@ Result<Id*> Manager::connected(ChannelId channel, IdHandle handle) {
 
 Result<const Id*> Manager::find(ChannelId channel, IdHandle handle) const {
   const auto found = ids_.find(handle);
-  if (found == ids_.end()) return Error{ENOENT, "no such ID"};
-  if (found->second.channel != channel) return Error{EINVAL, "an ID of another channel"};
+  if (found == ids_.end())
+    return Error{ENOENT, "the process has no such ID: it is destroyed, or was never created"};
+  if (found->second.channel != channel)
+    return Error{EINVAL, "the ID belongs to another event channel: rdma_migrate_id() moves it"};
   return &found->second;
 }
 
@@ -216,8 +224,10 @@ Id& Manager::add_id(ChannelId channel, PortSpace space, Service service) {
 
 Result<IdHandle> Manager::create(ChannelId channel, std::uint64_t uid, PortSpace space,
                                  Service service) {
-  if (!channels_.contains(channel)) return Error{EINVAL, "no such channel"};
-  if (ids_.size() >= kMaxIds) return Error{ENOMEM, "too many IDs"};
+  assert(channels_.contains(channel));
+  if (ids_.size() >= kMaxIds) {
+    return Error{ENOMEM, "a process can have " + std::to_string(kMaxIds) + " IDs: destroy some"};
+  }
   if (space == PortSpace::tcp) service = Service::reliable;
   if (space == PortSpace::udp || space == PortSpace::ipoib) service = Service::datagram;
   Id& id = add_id(channel, space, service);
@@ -265,7 +275,7 @@ void Manager::remove(Id& id, TimePoint now) {
 Result<std::uint32_t> Manager::migrate(ChannelId to, ChannelId from, IdHandle handle) {
   const auto id = owned(from, handle);
   if (!id) return id.error();
-  if (!channels_.contains(to)) return Error{EINVAL, "no such channel"};
+  assert(channels_.contains(to));
   const std::uint32_t reported = (*id)->events_reported;
   if (to == from) return reported;
   Channel& old = changed(from);
@@ -309,13 +319,18 @@ Result<void> Manager::bind_port(Id& id, const Address& address) {
   std::optional<Node::Local> local;
   if (const auto* const ip = std::get_if<IpEndpoint>(&address)) {
     local = node_.find_local(ip->address);
-    if (!local) return Error{EADDRNOTAVAIL, "no port of the process has this address"};
+    if (!local)
+      return Error{EADDRNOTAVAIL,
+                   "no port of the process has this IP address: bind to one that softib show "
+                   "prints, or to that of an interface of ipoibd"};
   } else {
     const auto& ib = std::get<IbEndpoint>(address);
     const auto ports = local_ports();
     const auto found = std::ranges::find_if(
         ports, [&](const LocalPort& port) { return node_.port(port).gid() == ib.gid; });
-    if (found == ports.end()) return Error{ENODEV, "no port of the process has this GID"};
+    if (found == ports.end())
+      return Error{ENODEV,
+                   "no port of the process has this GID: ibv_devinfo -v prints those that are"};
     local = {*found, ib.pkey, {}};
   }
   use_port(id, local->port, local->pkey);
@@ -336,7 +351,9 @@ Result<void> Manager::bind(Id& id, const Address& address) {
     const auto chosen = choose_space(id.space, *ib);
     if (!chosen) {
       id.local.reset();
-      return Error{EPROTONOSUPPORT, "the service ID is in no port space"};
+      return Error{EPROTONOSUPPORT,
+                   "the service ID is in no port space: its prefix must be that of RDMA_PS_TCP, "
+                   "RDMA_PS_UDP or RDMA_PS_IB"};
     }
     space = *chosen;
   }
@@ -362,11 +379,11 @@ Result<void> Manager::resolve_address(ChannelId channel, IdHandle handle, const 
   if (std::holds_alternative<std::monostate>(destination)) return Error{EINVAL, "no destination"};
   if (id.state == IdState::idle) {
     const bool has_source = !std::holds_alternative<std::monostate>(source);
-    if (has_source && !is_same_kind(source, destination)) return Error{EINVAL, "two families"};
+    if (has_source && !is_same_kind(source, destination)) return two_families();
     if (auto bound = bind(id, has_source ? source : any_like(destination)); !bound) return bound;
   }
   if (id.state != IdState::address_bound) return wrong_state();
-  if (!is_same_kind(id.source, destination)) return Error{EINVAL, "two families"};
+  if (!is_same_kind(id.source, destination)) return two_families();
   id.destination = destination;
   id.state = IdState::address_query;
   id.deadline = now + timeout;
@@ -531,7 +548,9 @@ Result<void> Manager::start_listening(const Id& id, const LocalPort& port) {
   if (!listener) return listener.error();
   if (!node_.announce(port, service)) {
     cm.stop_listening(*listener);
-    return Error{EBUSY, "cannot tell the node about the service"};
+    return Error{EBUSY,
+                 "the service cannot be locked in the folder of the node: see whether the subnet "
+                 "still runs (softib list)"};
   }
   listeners_[{port, service}] = {*listener, {id.handle}};
   return {};
@@ -659,7 +678,7 @@ Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData&
                              wire::CmRejReason reason, TimePoint now) {
   constexpr auto kVendorOption = static_cast<wire::CmRejReason>(35);
   if (reason != wire::CmRejReason::consumer && reason != kVendorOption) {
-    return Error{EINVAL, "not a reason of users"};
+    return Error{EINVAL, "a program may reject for the reasons 28 (consumer) and 35 (vendor) only"};
   }
   const auto owned_id = connected(channel, handle);
   if (!owned_id) return owned_id.error();
@@ -730,7 +749,7 @@ Result<void> Manager::set_ack_timeout(ChannelId channel, IdHandle handle, std::u
   const auto id = owned(channel, handle);
   if (!id) return id.error();
   if ((*id)->service != Service::reliable && (*id)->service != Service::extended_initiator) {
-    return Error{EINVAL, "the service has no time-out"};
+    return Error{EINVAL, "only IDs of reliable connections have an ACK time-out"};
   }
   (*id)->ack_timeout = code;
   return {};
@@ -741,7 +760,10 @@ Result<QpAttributes> Manager::init_qp(ChannelId channel, IdHandle handle,
   const auto found = find(channel, handle);
   if (!found) return found.error();
   const Id& id = **found;
-  if (!id.local) return Error{EINVAL, "the ID is not bound to a port"};
+  if (!id.local)
+    return Error{EINVAL,
+                 "the ID is not bound to a port: bind it to an address of one, or resolve an "
+                 "address before"};
   const cm::Connection* connection = nullptr;
   if (id.connection) connection = hca_of(id).cm.connection(*id.connection);
   return qp_attributes(id, state, node_.port(*id.local),

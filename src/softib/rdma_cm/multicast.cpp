@@ -97,12 +97,16 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   const Id& id = **owned_id;
   const bool is_bound = id.state == IdState::address_bound || id.state == IdState::address_resolved;
   if (!id.local || !is_bound || id.service != Service::datagram) {
-    return Error{EINVAL, "only a datagram ID of an HCA can join"};
+    return Error{
+        EINVAL,
+        "only an ID of RDMA_PS_UDP or RDMA_PS_IPOIB that is bound to a port can join a group"};
   }
   const PortAttributes port = node_.port(*id.local);
   const auto mgid = port.is_ethernet() ? ethernet_group_of(group) : group_of(id, group);
-  if (!mgid) return Error{EINVAL, "not an address of a group"};
-  if (joins_.size() >= kMaxJoins) return Error{ENOMEM, "too many memberships"};
+  if (!mgid) return Error{EINVAL, "the address is no multicast address"};
+  if (joins_.size() >= kMaxJoins)
+    return Error{ENOMEM, "a process can have " + std::to_string(kMaxJoins) +
+                             " memberships of groups: leave some"};
   Join one;
   one.id = handle;
   one.uid = uid;
@@ -120,7 +124,9 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   }
   // This comes before the request, so that no process of the node leaves the group meanwhile.
   if (!mgid->is_zero() && !node_.hold_group(one.port, one.mgid, one.join_state)) {
-    return Error{EAGAIN, "cannot tell the node about the membership"};
+    return Error{EAGAIN,
+                 "the membership cannot be locked in the folder of the node: see whether the "
+                 "subnet still runs (softib list)"};
   }
   wire::JoinQuery query = wire::join_query(one.mgid, port.gid(), id.pkey, one.join_state);
   query.record.qkey = id.qkey;
@@ -186,7 +192,8 @@ void Manager::leave(const Join& join, TimePoint now) {
 
 Result<std::uint32_t> Manager::leave(ChannelId channel, JoinHandle handle, TimePoint now) {
   const auto found = joins_.find(handle);
-  if (found == joins_.end()) return Error{ENOENT, "no such membership"};
+  if (found == joins_.end())
+    return Error{ENOENT, "the process has no such membership: it has left the group"};
   const auto id = owned(channel, found->second.id);
   if (!id) return id.error();
   std::erase_if(changed(channel), [&](const QueuedEvent& one) { return one.event.join == handle; });

@@ -23,7 +23,9 @@ Result<void> Ports::check(const Request& request, std::uint16_t port) const {
     if (is_wildcard(request.address) || is_wildcard(other.address)) {
       return Error{EADDRNOTAVAIL, "the port is in use at all addresses"};
     }
-    if (is_same_host(request.address, other.address)) return Error{EADDRINUSE, "port in use"};
+    if (is_same_host(request.address, other.address))
+      return Error{EADDRINUSE,
+                   "another ID of the process has the port: choose another one, or 0 for any"};
   }
   return {};
 }
@@ -40,7 +42,7 @@ Result<std::uint16_t> Ports::bind(const Request& request, Node& node, ipoib::Ran
   };
   if (const auto port = port_of(request.address); port != 0) {
     if (port < kFirstUnprivilegedPort && !node.may_use_privileged_ports()) {
-      return Error{EACCES, "a privileged port"};
+      return Error{EACCES, "ports below 1024 need the capability CAP_NET_BIND_SERVICE"};
     }
     return take(port);
   }
@@ -51,7 +53,9 @@ Result<std::uint16_t> Ports::bind(const Request& request, Node& node, ipoib::Ran
     if (bindings_.contains({request.space, port})) continue;
     if (auto taken = take(port)) return taken;
   }
-  return Error{EADDRNOTAVAIL, "no free port"};
+  return Error{EADDRNOTAVAIL,
+               "all ports from 32768 to 60999 are in use: destroy some IDs, or choose a port "
+               "outside of these"};
 }
 
 Result<void> Ports::listen(const Request& request, Node& node) {

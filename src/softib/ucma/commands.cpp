@@ -40,6 +40,12 @@ struct Input {
 using Outcome = Result<void>;
 
 Error invalid(const char* why) { return {EINVAL, why}; }
+Error no_room() {
+  return {ENOSPC, "the response does not fit: the command leaves too few bytes for it"};
+}
+Error no_such_option() {
+  return {ENOSYS, "the option is unknown: those of rdma_set_option(3) are known"};
+}
 
 /// Reads a command, of which at least `least` bytes must be there.
 template <class Command>
@@ -57,7 +63,7 @@ ConstBytes bytes_of(const Response& response) {
 
 /// Writes as much of a response as its reader knows, which is `least` bytes or more.
 Outcome respond(const Input& input, std::uint64_t address, ConstBytes response, std::size_t least) {
-  if (input.out < least) return Error{ENOSPC, "no room for the response"};
+  if (input.out < least) return no_room();
   return copy_to_user(address, response.first(std::min(input.out, response.size())));
 }
 template <class Response>
@@ -117,7 +123,7 @@ std::optional<PortAttributes> port_of(const CommandContext& context, const Id& i
 Outcome create_id(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_create_id>(input);
   if (!command) return command.error();
-  if (input.out < sizeof(rdma_ucm_create_id_resp)) return Error{ENOSPC, "no room"};
+  if (input.out < sizeof(rdma_ucm_create_id_resp)) return no_room();
   const auto space = static_cast<PortSpace>(command->ps);
   if (space != PortSpace::tcp && space != PortSpace::udp && space != PortSpace::ipoib &&
       space != PortSpace::ib) {
@@ -143,7 +149,7 @@ Outcome create_id(const CommandContext& context, const Input& input) {
 Outcome destroy_id(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_destroy_id>(input);
   if (!command) return command.error();
-  if (input.out < sizeof(rdma_ucm_destroy_id_resp)) return Error{ENOSPC, "no room"};
+  if (input.out < sizeof(rdma_ucm_destroy_id_resp)) return no_room();
   const auto reported =
       context.manager.destroy(context.channel, IdHandle(command->id), context.now);
   if (!reported) return reported.error();
@@ -154,7 +160,7 @@ Outcome migrate_id(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_migrate_id>(input);
   if (!command) return command.error();
   const auto from = context.channel_of(static_cast<int>(command->fd));
-  if (!from) return Error{EINVAL, "not a descriptor of an event channel"};
+  if (!from) return Error{EINVAL, "the descriptor is not that of an event channel of this process"};
   const auto reported = context.manager.migrate(context.channel, *from, IdHandle(command->id));
   if (!reported) return reported.error();
   return respond(input, command->response, rdma_ucm_migrate_resp{*reported});
@@ -164,7 +170,7 @@ Outcome get_event(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_get_event>(input);
   if (!command) return command.error();
   constexpr std::size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
-  if (input.out < kLeast) return Error{ENOSPC, "no room for the event"};
+  if (input.out < kLeast) return no_room();
   const auto event = context.manager.take_event(context.channel);
   if (!event) return event.error();
   rdma_ucm_event_resp response{};
@@ -329,7 +335,7 @@ Outcome query(const CommandContext& context, const Input& input) {
           {ib_address(id, id.source, sgid), ib_address(id, id.destination, id.dgid)});
     }
     default:
-      return Error{ENOSYS, "no such query"};
+      return Error{ENOSYS, "the query is unknown: addresses, path and GIDs are known"};
   }
 }
 
@@ -387,7 +393,7 @@ Outcome query_route(const CommandContext& context, const Input& input) {
 Outcome init_qp_attr(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_init_qp_attr>(input);
   if (!command) return command.error();
-  if (input.out < sizeof(ib_uverbs_qp_attr)) return Error{ENOSPC, "no room"};
+  if (input.out < sizeof(ib_uverbs_qp_attr)) return no_room();
   const IdHandle handle(command->id);
   const auto attributes = context.manager.init_qp(context.channel, handle, command->qp_state);
   if (!attributes) return attributes.error();
@@ -474,7 +480,7 @@ Outcome notify(const CommandContext& context, const Input& input) {
 
 Outcome join(const CommandContext& context, const Input& input, std::uint32_t id, std::uint64_t uid,
              std::uint64_t response, const std::optional<Address>& group, bool is_send_only) {
-  if (input.out < sizeof(rdma_ucm_create_id_resp)) return Error{ENOSPC, "no room"};
+  if (input.out < sizeof(rdma_ucm_create_id_resp)) return no_room();
   if (!group) return invalid("not an address");
   const auto joined =
       context.manager.join(context.channel, IdHandle(id), uid, *group, is_send_only, context.now);
@@ -503,7 +509,7 @@ Outcome join_ip_mcast(const CommandContext& context, const Input& input) {
 Outcome leave_mcast(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_destroy_id>(input);
   if (!command) return command.error();
-  if (input.out < sizeof(rdma_ucm_destroy_id_resp)) return Error{ENOSPC, "no room"};
+  if (input.out < sizeof(rdma_ucm_destroy_id_resp)) return no_room();
   const auto reported =
       context.manager.leave(context.channel, rdma_cm::JoinHandle(command->id), context.now);
   if (!reported) return reported.error();
@@ -539,7 +545,7 @@ Outcome set_id_option(const CommandContext& context, const rdma_ucm_set_option& 
                ? manager.set_reuses_address(context.channel, id, *value != 0)
                : manager.set_family_only(context.channel, id, *value != 0);
   }
-  return Error{ENOSYS, "no such option"};
+  return no_such_option();
 }
 
 /// The first path in an array that is one for both directions.
@@ -568,20 +574,42 @@ Outcome set_option(const CommandContext& context, const Input& input) {
   if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH) {
     return set_path_option(context, *command);
   }
-  return Error{ENOSYS, "no such option"};
+  return no_such_option();
 }
 
 Outcome not_supported(const CommandContext& /*context*/, const Input& /*input*/) {
   return Error{ENOSYS, "not supported"};
 }
 
-using Handler = Outcome (*)(const CommandContext&, const Input&);
-/// The handlers in the order of RDMA_USER_CM_CMD_*.
-constexpr std::array<Handler, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kHandlers{
-    create_id,  destroy_id,    bind_ip,    resolve_ip,   resolve_route, query_route,
-    connect,    listen,        accept,     reject,       disconnect,    init_qp_attr,
-    get_event,  not_supported, set_option, notify,       join_ip_mcast, leave_mcast,
-    migrate_id, query,         bind,       resolve_addr, join_mcast};
+struct Command {
+  Outcome (*execute)(const CommandContext&, const Input&);
+  const char* function;  ///< of librdmacm
+};
+/// In the order of RDMA_USER_CM_CMD_*.
+constexpr std::array<Command, RDMA_USER_CM_CMD_JOIN_MCAST + 1> kCommands{
+    {{create_id, "rdma_create_id"},
+     {destroy_id, "rdma_destroy_id"},
+     {bind_ip, "rdma_bind_addr"},
+     {resolve_ip, "rdma_resolve_addr"},
+     {resolve_route, "rdma_resolve_route"},
+     {query_route, "query_route"},
+     {connect, "rdma_connect"},
+     {listen, "rdma_listen"},
+     {accept, "rdma_accept"},
+     {reject, "rdma_reject"},
+     {disconnect, "rdma_disconnect"},
+     {init_qp_attr, "rdma_init_qp_attr"},
+     {get_event, "rdma_get_cm_event"},
+     {not_supported, "get_option"},
+     {set_option, "rdma_set_option"},
+     {notify, "rdma_notify"},
+     {join_ip_mcast, "rdma_join_multicast"},
+     {leave_mcast, "rdma_leave_multicast"},
+     {migrate_id, "rdma_migrate_id"},
+     {query, "query"},
+     {bind, "rdma_bind_addr"},
+     {resolve_addr, "rdma_resolve_addr"},
+     {join_mcast, "rdma_join_multicast"}}};
 
 std::optional<rdma_ucm_cmd_hdr> read_header(ConstBytes command) {
   rdma_ucm_cmd_hdr header{};
@@ -597,12 +625,19 @@ bool is_get_event(ConstBytes command) {
   return header && header->cmd == RDMA_USER_CM_CMD_GET_EVENT;
 }
 
+const char* function_of(ConstBytes command) {
+  const auto header = read_header(command);
+  return header && header->cmd < kCommands.size() ? kCommands[header->cmd].function : "write";
+}
+
 Result<void> execute(const CommandContext& context, ConstBytes command) {
   const auto header = read_header(command);
-  if (!header || header->cmd >= kHandlers.size()) return invalid("no command");
+  if (!header || header->cmd >= kCommands.size()) {
+    return invalid("what is written to the device is no command of librdmacm");
+  }
   const ConstBytes body = command.subspan(sizeof *header);
   if (header->in > body.size()) return invalid("too short a command");
-  return kHandlers[header->cmd](context, {body.first(header->in), header->out});
+  return kCommands[header->cmd].execute(context, {body.first(header->in), header->out});
 }
 
 }  // namespace softib::ucma

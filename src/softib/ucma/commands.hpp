@@ -24,6 +24,8 @@ struct CommandContext {
 
 /// Whether the command waits for an event, so that execute() returns EAGAIN if there is none.
 [[nodiscard]] bool is_get_event(ipoib::ConstBytes command);
+/// The function of librdmacm whose command this is, for messages.
+[[nodiscard]] const char* function_of(ipoib::ConstBytes command);
 /// Executes a command. Errors are those of the kernel: EINVAL for an unknown or short command,
 /// ENOSPC for too small a response, EFAULT for an address without memory, ENOSYS for GET_OPTION,
 /// which is not supported, and those of rdma_cm::Manager.

@@ -23,6 +23,7 @@
 
 #include "softib/core/next_function.hpp"
 #include "softib/core/no_cancellation.hpp"
+#include "softib/endpoint/last_error.hpp"
 #include "softib/ucma/commands.hpp"
 #include "softib/ucma/ucma_host.hpp"
 #include "softib/view/process_view.hpp"
@@ -119,7 +120,13 @@ int execute(int fd, ipoib::ConstBytes command) {
     UcmaHost* const host = UcmaHost::of_channel(fd);
     if (host == nullptr) return EIO;  // of the parent process
     const auto done = host->execute(fd, command);
-    return done ? 0 : done.error().code;
+    if (done) return 0;
+    const auto& [code, why] = done.error();
+    const bool is_waiting = code == EAGAIN && softib::ucma::is_get_event(command);
+    if (!is_waiting) {
+      softib::endpoint::set_last_error(softib::ucma::function_of(command), code, why.c_str());
+    }
+    return code;
   } catch (const std::exception&) {
     return ENOMEM;
   }

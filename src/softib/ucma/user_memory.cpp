@@ -23,7 +23,8 @@ void* pointer(std::uint64_t address) {
 template <class Transfer, class Copy>
 Result<void> checked(std::size_t size, Transfer transfer, Copy copy) {
   if (transfer() == static_cast<ssize_t>(size)) return {};
-  if (errno != ENOSYS && errno != EPERM) return Error{EFAULT, "no memory at this address"};
+  if (errno != ENOSYS && errno != EPERM)
+    return Error{EFAULT, "the command names memory that the program has not mapped"};
   copy();
   return {};
 }

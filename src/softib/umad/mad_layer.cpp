@@ -69,7 +69,9 @@ ipoib::GlobalRoute route_back(const ipoib::wire::Grh& grh) {
 
 Result<std::uint32_t> MadLayer::add_agent(const Registration& registration, const AgentPort& port) {
   if (const auto checked = registration.check(); !checked) return checked.error();
-  if (agents_.size() >= kMaxAgents) return Error{ENOMEM, "too many agents in this process"};
+  if (agents_.size() >= kMaxAgents)
+    return Error{ENOMEM,
+                 "a process can have " + std::to_string(kMaxAgents) + " agents: unregister some"};
   while (agents_.contains(next_agent_)) next_agent_ = (next_agent_ + 1) % kMaxAgents;
   agents_.emplace(next_agent_, Agent{registration, port});
   return std::exchange(next_agent_, (next_agent_ + 1) % kMaxAgents);
@@ -87,16 +89,18 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   const auto found = agents_.find(agent);
   const auto header = MadHeader::parse(mad);
   if (found == agents_.end() || !header || mad.size() < kMadHeaderSize + kRmppHeaderSize) {
-    return Error{EINVAL, "no such agent, or not a MAD"};
+    return Error{EINVAL,
+                 "no agent has this number, or the MAD is shorter than its headers of 36 bytes"};
   }
   const Registration& registration = found->second.registration;
   const bool with_rmpp = registration.does_rmpp() && active_rmpp(mad, *header) &&
                          mad.size() >= header_size(header->management_class);
   if (mad.size() > (with_rmpp ? longest_message(header->management_class) : kMadSize)) {
-    return Error{EINVAL, "too long for a MAD"};
+    return Error{EINVAL, "the MAD is longer than 256 bytes, and does not use RMPP"};
   }
   if (to.pkey_index >= port.pkeys.size() || !port.pkeys[to.pkey_index].is_valid()) {
-    return Error{EINVAL, "no P_Key at this index"};
+    return Error{EINVAL,
+                 "the P_Key table has no valid key at this index: smpquery pkeys prints it"};
   }
   const bool needs_grh = port.grh_required && registration.qpn() == ipoib::wire::kGsiQpn;
   if (to.global ? to.global->sgid_index != 0 : needs_grh) {
@@ -111,9 +115,12 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
         std::uint64_t{route_of(agent).high_half()} << 32 | (header->transaction_id & kLowHalf);
   }
   if (is_duplicate(agent, transaction.header, to.lid)) {
-    return Error{EINVAL, "a request with this transaction id is pending"};
+    return Error{EINVAL,
+                 "a request with this transaction ID waits for its response: use another ID"};
   }
-  if (transactions_.size() >= kMaxTransactions) return Error{ENOMEM, "too many pending requests"};
+  if (transactions_.size() >= kMaxTransactions)
+    return Error{ENOMEM, "the process has " + std::to_string(kMaxTransactions) +
+                             " requests without response, the maximum: wait for some"};
   transaction.to = to;
   transaction.packet = make_packet(registration, to, port);
   transaction.retry = retry;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "softib/endpoint/last_error.hpp"
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
 
@@ -17,8 +18,14 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-std::array<std::atomic<UmadHost*>, fabric::kMaxProcessHcas> current{};  // by HCA
+
+/// What a function of libibumad returns for an error, whose text is the last one of the thread.
+int failed(const char* function, const ipoib::Error& error) {
+  endpoint::set_last_error(function, error.code, error.message.c_str());
+  return -error.code;
 }
+std::array<std::atomic<UmadHost*>, fabric::kMaxProcessHcas> current{};  // by HCA
+}  // namespace
 
 /// Returns the host. Takes no lock outside the new one: in a child of fork(), a thread of the
 /// parent could have held it.
@@ -99,12 +106,13 @@ int UmadHost::add_agent(int port, const Registration& registration) {
   int id = 0;
   while (id < static_cast<int>(agents.size()) && agents[static_cast<std::size_t>(id)]) ++id;
   if (id == static_cast<int>(agents.size())) return -ENOMEM;
-  if (const auto checked = registration.check(); !checked) return -checked.error().code;
+  if (const auto checked = registration.check(); !checked)
+    return failed("umad_register", checked.error());
   const std::uint8_t at = found->second.number;
   auto claims = claim(registration, at);
-  if (!claims) return -claims.error().code;
+  if (!claims) return failed("umad_register", claims.error());
   const auto number = layer_.add_agent(registration, {at, endpoint_.node_of(at)});
-  if (!number) return -number.error().code;
+  if (!number) return failed("umad_register", number.error());
   agents[static_cast<std::size_t>(id)] = Agent{*number, std::move(*claims)};
   owners_[*number] = {port, id};
   return id;
@@ -141,7 +149,9 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration,
   if (!file) return file.error();
   for (const auto offset : claims) {
     if (!fabric::try_lock(file->get(), offset))
-      return Error{EPERM, "another agent takes this request"};
+      return Error{EPERM,
+                   "another agent on the HCA has registered for one of these methods: end it, or "
+                   "leave the method out"};
   }
   return transport::GuardedFd(std::move(*file), held);
 }
@@ -159,7 +169,7 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
   const PortAttributes& by = ports[found->second.number];
   if (!by.has_cable) where.lid = Lid();  // has no route
   const auto sent = layer_.send(agent->number, where, mad, retry, by, ipoib::monotonic_now());
-  if (!sent) return -sent.error().code;
+  if (!sent) return failed("umad_send", sent.error());
   flush(lock);
   return 0;
 }

@@ -146,7 +146,8 @@ SOFTIB_ABI int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
     auto& context = of(channel->context);
     {
       const std::lock_guard lock(context.mutex);
-      if (channel->refcnt != 0) return ipoib::Error{EBUSY, "completion queues use the channel"};
+      if (channel->refcnt != 0)
+        return ipoib::Error{EBUSY, "completion queues use the channel: destroy them before"};
       context.channels.erase(&of(channel));
     }
     context.device.remove_wakeup_fd(of(channel));

@@ -36,7 +36,8 @@ int copy_from(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t length) {
 ibv_dm* alloc_dm(ibv_context* ibv, ibv_alloc_dm_attr* attr) {
   return verb([&]() -> ipoib::Result<ibv_dm*> {
     auto& context = of(ibv);
-    if (attr->comp_mask != 0) return ipoib::Error{EINVAL, "unknown attributes"};
+    if (attr->comp_mask != 0)
+      return ipoib::Error{EINVAL, "the device memory has unknown attributes: comp_mask must be 0"};
     if (attr->length == 0 || attr->log_align_req > hca::kMaxDeviceMemoryAlignment) {
       return ipoib::Error{EINVAL, "the length is 0, or the alignment is too large"};
     }
@@ -55,7 +56,8 @@ ibv_dm* alloc_dm(ibv_context* ibv, ibv_alloc_dm_attr* attr) {
 int free_dm(ibv_dm* dm) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(dm->context);
-    if (of(dm).regions != 0) return ipoib::Error{EBUSY, "memory regions are on the memory"};
+    if (of(dm).regions != 0)
+      return ipoib::Error{EBUSY, "memory regions are on the device memory: deregister them before"};
     untrack(context, context.dms, &of(dm));
     delete &of(dm);
     return {};
@@ -67,10 +69,13 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, std::uint64_t offset, std::size_t leng
   return verb([&]() -> ipoib::Result<ibv_mr*> {
     auto& memory = of(dm);
     if ((access & IBV_ACCESS_ZERO_BASED) == 0 || !is_part(memory, offset, length)) {
-      return ipoib::Error{EINVAL, "the region is not zero-based, or not within the memory"};
+      return ipoib::Error{EINVAL,
+                          "a region of device memory must be zero-based (IBV_ACCESS_ZERO_BASED) "
+                          "and within that memory"};
     }
     if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-      return ipoib::Error{EINVAL, "device memory is always there"};
+      return ipoib::Error{EINVAL,
+                          "device memory is always present: leave out IBV_ACCESS_ON_DEMAND"};
     }
     auto region = register_memory(pd, memory.begin() + offset, length, 0, static_cast<int>(access));
     if (!region) return region.error();

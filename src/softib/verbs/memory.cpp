@@ -21,11 +21,15 @@ constexpr unsigned kTrafficClassShift = 20;
 constexpr int kToWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
+ipoib::Error not_mapped(int code) {
+  return {code, "the memory is not mapped, or not all of it: map it before"};
+}
+
 /// Makes the pages of a region present. Those of regions that are not on-demand must be there, and
 /// permit the access of the region; the errors are those of pinning.
 ipoib::Result<void> prepare(void* memory, std::size_t length, int access) {
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 || length == 0) return {};
-  if (!is_mapped(memory, length)) return ipoib::Error{EFAULT, "the memory is not mapped"};
+  if (!is_mapped(memory, length)) return not_mapped(EFAULT);
   const int error =
       prefetch_pages(static_cast<std::uint8_t*>(memory), length, (access & kToWrite) != 0);
   if (error != 0)
@@ -55,7 +59,7 @@ ipoib::Result<void> prepare_change(Mr& mr, const hca::RegionChange& change) {
   if (!change.access) {
     const auto hca = of(mr.context).device.hca();
     const auto* const region = hca->memory().find(mr.lkey);
-    if (region == nullptr) return ipoib::Error{EINVAL, "no such memory region"};
+    if (region == nullptr) return ipoib::Error{EINVAL, "no memory region has this key"};
     access = region->access;
   }
   if (mr.device_memory != nullptr) return {};
@@ -83,7 +87,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
       return unsupported("such advice");
     }
     if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) {
-      return ipoib::Error{EINVAL, "unknown flags, or no elements"};
+      return ipoib::Error{
+          EINVAL, "the only flag is IBV_ADVISE_MR_FLAG_FLUSH, and at least one element is needed"};
     }
     for (const auto& element : std::span(elements, count)) {
       std::uint8_t* begin = nullptr;
@@ -91,13 +96,15 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
         const auto hca = of(pd->context).device.hca();
         const auto* const region = hca->memory().find(element.lkey);
         if (!may_prefetch(region, element, of(pd).model, to_write)) {
-          return ipoib::Error{EINVAL, "not in an on-demand region of the protection domain"};
+          return ipoib::Error{EINVAL,
+                              "an element is not within an on-demand region (IBV_ACCESS_ON_DEMAND) "
+                              "of the protection domain that permits the access"};
         }
         begin = region->at(element.addr - region->address);
       }
       const int error = may_fault ? prefetch_pages(begin, element.length, to_write) : 0;
       const bool waits = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
-      if (error != 0 && waits) return ipoib::Error{error, "the memory is not mapped"};
+      if (error != 0 && waits) return not_mapped(error);
     }
     return {};
   });
@@ -162,7 +169,9 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
                             int access) {
   const int error = verb([&]() -> ipoib::Result<void> {
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
-      return ipoib::Error{EINVAL, "invalid flags"};
+      return ipoib::Error{EINVAL,
+                          "the flags name no change, or an unknown one: at least one of "
+                          "IBV_REREG_MR_CHANGE_... is needed"};
     }
     hca::RegionChange change;
     if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.pd = of(pd).model;

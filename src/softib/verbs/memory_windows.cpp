@@ -1,4 +1,5 @@
 // Memory windows: functions of the context, and binding by ibv_bind_mw().
+#include "softib/hca/errors.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -10,7 +11,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     auto& context = of(pd->context);
     auto window = std::make_unique<Mw>();
     const auto hca = context.device.hca();
-    if (hca->has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
+    if (hca->has_failed()) return hca::hca_failed();
     const auto key = hca->memory().add_window(*of(pd).model, type);
     if (!key) return key.error();
     static_cast<ibv_mw&>(*window) = {pd->context, pd, *key, *key, type};
@@ -43,7 +44,9 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     request.bind_mw = {mw, ibv_inc_rkey(mw->rkey), bind->bind_info};
     ibv_send_wr* bad = nullptr;
     if (const int error = ibv_post_send(qp, &request, &bad)) {
-      return ipoib::Error{error, "the request to bind the window cannot be posted"};
+      return ipoib::Error{error,
+                          "the request to bind the window cannot be posted: it needs a window of "
+                          "type 1, and a queue pair in state RTS with room in its send queue"};
     }
     mw->rkey = request.bind_mw.rkey;
     return {};

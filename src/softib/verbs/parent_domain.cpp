@@ -13,7 +13,8 @@ namespace {
 
 ibv_td* alloc_td(ibv_context* ibv, ibv_td_init_attr* attr) {
   return verb([&]() -> ipoib::Result<ibv_td*> {
-    if (attr->comp_mask != 0) return ipoib::Error{EINVAL, "unknown attributes"};
+    if (attr->comp_mask != 0)
+      return ipoib::Error{EINVAL, "the thread domain has unknown attributes: comp_mask must be 0"};
     auto domain = std::make_unique<Td>();
     domain->context = ibv;
     track(of(ibv), of(ibv).tds, domain.get());
@@ -31,7 +32,7 @@ int dealloc_td(ibv_td* td) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(td->context);
     if (has_parent_domain(context, td)) {
-      return ipoib::Error{EBUSY, "a parent domain has the thread domain"};
+      return ipoib::Error{EBUSY, "a parent domain uses the thread domain: deallocate it before"};
     }
     untrack(context, context.tds, static_cast<Td*>(td));
     delete static_cast<Td*>(td);
@@ -46,11 +47,13 @@ ibv_pd* alloc_parent_domain(ibv_context* ibv, ibv_parent_domain_init_attr* attr)
     if ((attr->comp_mask & ~kKnown) != 0)
       return unsupported("a parent domain with unknown attributes");
     if (attr->pd == nullptr || attr->pd->context != ibv || of(attr->pd).is_parent_domain) {
-      return ipoib::Error{EINVAL, "a parent domain needs a protection domain of its context"};
+      return ipoib::Error{EINVAL,
+                          "a parent domain needs a protection domain of its context, which is no "
+                          "parent domain itself"};
     }
     const bool has_allocators = (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
     if (has_allocators && (attr->alloc == nullptr || attr->free == nullptr)) {
-      return ipoib::Error{EINVAL, "allocators come in pairs"};
+      return ipoib::Error{EINVAL, "an allocator needs both functions, alloc and free"};
     }
     auto& context = of(ibv);
     auto domain = std::make_unique<Pd>();
@@ -82,7 +85,8 @@ bool is_used(Context& context, const ibv_pd& pd) {
 
 ipoib::Result<void> dealloc_parent_domain(Pd& domain) {
   auto& context = of(domain.context);
-  if (is_used(context, domain)) return ipoib::Error{EBUSY, "the parent domain is in use"};
+  if (is_used(context, domain))
+    return ipoib::Error{EBUSY, "objects use the parent domain: destroy them before"};
   {
     const auto hca = context.device.hca();
     --domain.model->users;

@@ -71,8 +71,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     ibv_device_attr_ex* out, std::size_t size) {
   return verb([&]() -> ipoib::Result<void> {
     if (input != nullptr && input->comp_mask != 0)
-      return ipoib::Error{EINVAL, "unknown input attributes"};
-    if (size < sizeof out->orig_attr) return ipoib::Error{EINVAL, "no room for the attributes"};
+      return ipoib::Error{EINVAL, "the input has unknown attributes: comp_mask must be 0"};
+    if (size < sizeof out->orig_attr)
+      return ipoib::Error{EINVAL,
+                          "the structure for the attributes is too short: build with the headers "
+                          "of rdma-core 13 or later"};
     ibv_device_attr_ex attr{};
     attr.orig_attr = device_attributes(of(context).device.hca()->ports());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
@@ -140,8 +143,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     {
       auto& device = of(context).device;
       const auto hca = device.hca();
-      if (hca->has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
-      if (!hca->ports().has(port)) return ipoib::Error{EINVAL, "no such port"};
+      if (hca->has_failed()) return hca::hca_failed();
+      if (!hca->ports().has(port)) return hca::no_such_port();
       attr = port_attributes(hca->ports()[port], device.endpoint());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));
@@ -159,7 +162,9 @@ ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
                                        std::int64_t index = 0) {
   const auto port = port_of(context, number);
   const auto size = port ? static_cast<std::int64_t>(port->gid_table_size()) : 0;
-  if (index < 0 || index >= size) return ipoib::Error{EINVAL, "no such GID"};
+  if (index < 0 || index >= size)
+    return ipoib::Error{
+        EINVAL, "the port has no such entry in its GID table: gid_tbl_len says how many it has"};
   ibv_gid_entry entry{};
   std::ranges::copy(port->gid(static_cast<std::size_t>(index)).bytes(), entry.gid.raw);
   entry.gid_index = static_cast<std::uint32_t>(index);
@@ -206,7 +211,7 @@ SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::
     const auto entry = gid_entry(context, port, index);
     if (!entry) return entry.error();
     if (Gid(std::to_array(entry->gid.raw)).is_zero()) {
-      return ipoib::Error{ENODATA, "the entry of the GID table is empty"};
+      return ipoib::Error{ENODATA, "the entry of the GID table is empty: try another index"};
     }
     std::memcpy(out, &*entry, std::min(size, sizeof *entry));
     return {};
@@ -248,7 +253,9 @@ SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
     const auto attributes = port_of(context, port);
     if (!attributes || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
-      return ipoib::Error{EINVAL, "no such P_Key"};
+      return ipoib::Error{
+          EINVAL,
+          "the port has no such entry in its P_Key table: pkey_tbl_len says how many it has"};
     }
     *pkey = to_network(attributes->pkeys[static_cast<std::size_t>(index)].value());
     return {};

@@ -63,13 +63,17 @@ ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
   return verb([&]() -> ipoib::Result<ibv_srq*> {
     const bool has_type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
     if (!has_type || attr->srq_type == IBV_SRQT_BASIC) {
-      return ipoib::Error{EINVAL, "a basic shared receive queue has a protection domain only"};
+      return ipoib::Error{EINVAL,
+                          "a basic shared receive queue is created with ibv_create_srq(), or "
+                          "without other attributes than type and protection domain"};
     }
     if (attr->srq_type != IBV_SRQT_XRC || (attr->comp_mask & ~kNeeded) != 0) {
       return unsupported("such a shared receive queue");
     }
     if (attr->comp_mask != kNeeded) {
-      return ipoib::Error{EINVAL, "an XRC shared receive queue needs all three objects"};
+      return ipoib::Error{EINVAL,
+                          "an XRC shared receive queue needs a protection domain, an XRC domain "
+                          "and a completion queue"};
     }
     const auto srq = create(
         *attr->pd, attr->srq_context,

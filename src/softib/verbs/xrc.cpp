@@ -14,7 +14,8 @@ constexpr std::uint32_t kRequired = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_O
 ipoib::Result<std::optional<hca::XrcDomainName>> name_of(int fd) {
   if (fd == -1) return std::optional<hca::XrcDomainName>();
   struct stat file {};
-  if (::fstat(fd, &file) != 0) return ipoib::Error{errno, "not a descriptor of a file"};
+  if (::fstat(fd, &file) != 0)
+    return ipoib::Error{errno, "the XRC domain needs a descriptor of a file, or -1"};
   return std::optional(hca::XrcDomainName{file.st_dev, file.st_ino});
 }
 
@@ -24,7 +25,7 @@ ibv_xrcd* open_xrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   return verb([&]() -> ipoib::Result<ibv_xrcd*> {
     if ((attr->comp_mask & ~kRequired) != 0) return unsupported("such an XRC domain");
     if (attr->comp_mask != kRequired) {
-      return ipoib::Error{EINVAL, "an XRC domain needs a descriptor, or -1, and flags"};
+      return ipoib::Error{EINVAL, "an XRC domain needs fd and oflags: set both bits in comp_mask"};
     }
     const auto name = name_of(attr->fd);
     if (!name) return name.error();

@@ -12,11 +12,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "control/capture_connection.hpp"
 #include "left_over.hpp"
+#include "line_client.hpp"
 #include "running_server.hpp"
 #include "tests/support/emulator.hpp"
 
@@ -24,6 +27,7 @@ namespace ipoib::control {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::EndsWith;
 using testing::IsSupersetOf;
 using testing::StartsWith;
 
@@ -57,22 +61,29 @@ class FixedTextServer {
   std::thread thread_;
 };
 
-int code_of_response(const std::string& says) {
+/// The error code of the response, and its message in `why`.
+int code_of_response(const std::string& says, std::string& why) {
   const FixedTextServer server(says);
   Connection connection(server.name());
   const Response response = connection.ask(kInfoRequest);
+  why = response.has_error() ? response.error().message : "";
   return response.has_error() ? response.error().code : 0;
 }
 
 TEST(Connection, RejectsInvalidResponses) {
-  EXPECT_EQ(code_of_response("HTTP/1.1 400 Bad Request\r\n"), EPROTO);
-  EXPECT_EQ(code_of_response("{\"ok\":true}\n"), EPROTO);
-  EXPECT_EQ(code_of_response("{\"ok\":tr"), EPIPE);
-  EXPECT_EQ(code_of_response(""), EPIPE);
+  std::string why;
+  EXPECT_EQ(code_of_response("HTTP/1.1 400 Bad Request\r\n", why), EPROTO);
+  EXPECT_EQ(code_of_response("{\"ok\":true}\n", why), EPROTO);
+  EXPECT_EQ(code_of_response("{\"ok\":tr", why), EPIPE);
+  EXPECT_EQ(code_of_response("", why), EPIPE);
+  EXPECT_THAT(why, EndsWith(": ipoibd has closed the connection: see its log, or try again"));
 }
 
 TEST(Connection, RejectsEndlessResponse) {
-  EXPECT_EQ(code_of_response(std::string(2 * kMaxResponseLine, ' ')), EPROTO);
+  std::string why;
+  EXPECT_EQ(code_of_response(std::string(2 * kMaxResponseLine, ' '), why), EPROTO);
+  EXPECT_THAT(why, EndsWith(": the response of ipoibd is too long: restart it, or run the ibarp of "
+                            "its version"));
 }
 
 TEST(Connection, AcceptsLongResponse) {
@@ -95,6 +106,56 @@ TEST(Connection, ReportsResponseThatIsTooLong) {
   const Response response = connection.ask(kInfoRequest);
   ASSERT_TRUE(response.has_error());
   EXPECT_EQ(response.error().code, EMSGSIZE);
+  EXPECT_EQ(response.error().message,
+            "the response is longer than a line may be: ask for less, or run the ibarp of this "
+            "version");
+}
+
+TEST(Connection, KnowsNamesThatNoInterfaceHas) {
+  EXPECT_EQ(Connection("a/b").open().error().message,
+            "\"a/b\" cannot be the name of an interface: 1 to 15 characters without / and blanks");
+}
+
+TEST(Connection, SaysIfTheDaemonCannotCapture) {
+  const FixedTextServer server("");
+  Connection connection(server.name());
+  EXPECT_THAT(CaptureConnection::begin(connection, {}).error().message,
+              EndsWith(": its ipoibd cannot capture: restart it"));
+}
+
+TEST(Connection, SaysIfTheDaemonIsSilent) {
+  RunningServer server;
+  server.on_capture = [kept = std::make_shared<FileDescriptor>()](const auto&, auto connection) {
+    *kept = std::move(connection);
+  };
+  server.handler.hold();
+  Connection connection(server.name());
+  connection.set_timeout(milliseconds(10));
+  EXPECT_THAT(connection.ask(kInfoRequest).error().message,
+              EndsWith(": ipoibd does not respond: see its log, or restart it"));
+  EXPECT_THAT(CaptureConnection::begin(connection, {}).error().message,
+              EndsWith(": ipoibd does not respond to the request for a capture: see its log, or "
+                       "restart it"));
+  server.handler.release();
+  Connection events(server.name());
+  const Request subscription = InterfaceRequest(SubscribeRequest{{.link = true}});
+  ASSERT_TRUE(events.ask(subscription).has_value());
+  EXPECT_THAT(events.next_event(milliseconds(0)).error().message,
+              EndsWith(": no event has come within the time-out"));
+}
+
+/// Its queue of connections is full.
+TEST(Connection, SaysIfTheDaemonAcceptsNone) {
+  const auto name = RunningServer::unique_name();
+  auto folder = SocketFolder::take(own_network_namespace().value(), name, {}).value();
+  const auto listener = folder.take_control_socket();
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  const LineClient first(name);
+  ASSERT_TRUE(first.connected());
+  Connection connection(name);
+  connection.set_timeout(milliseconds(10));
+  EXPECT_THAT(connection.open().error().message,
+              EndsWith(": ipoibd does not accept connections: see its log, or restart it"));
 }
 
 TEST(Discovery, FindsServedInterfacesWithValidNames) {

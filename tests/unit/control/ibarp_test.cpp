@@ -15,6 +15,7 @@
 #include <set>
 
 #include "as_nobody.hpp"
+#include "control/ibarp_handle.hpp"
 #include "erf/capture_messages.hpp"
 #include "ibarp_in_c.h"
 #include "ipoib/unix_path.hpp"
@@ -142,6 +143,7 @@ TEST(Ibarp, CapturesPackets) {
   auto daemon = begun.get_future().get();
   EXPECT_EQ(neighbour, parse_ip_address("10.44.0.2"));
   EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 0), -EAGAIN);
+  EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("no packet has come within the time-out"));
 
   const std::vector<std::uint8_t> first{1, 2, 3};
   const std::vector<std::uint8_t> second(4000, 7);
@@ -165,6 +167,9 @@ TEST(Ibarp, CapturesPackets) {
   const std::vector<std::uint8_t> malformed(20, 0xff);
   ASSERT_EQ(::send(daemon.get(), malformed.data(), malformed.size(), 0), 20);
   EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 1000), -EPROTO);
+  EXPECT_THAT(ibarp_error(handle.get()),
+              HasSubstr(": ipoibd has sent something else than packets: restart it, or run the "
+                        "ibarp of its version"));
   EXPECT_EQ(ibarp_next_packet(handle.get(), &packet, 0), -ENOTCONN) << "that has ended it";
 }
 
@@ -280,6 +285,8 @@ TEST_F(IbarpResolve, TheResponseIsAwaitedByItsDescriptor) {
   ASSERT_EQ(ibarp_resolve_finish(handle.get(), &path), 0) << ibarp_error(handle.get());
   EXPECT_EQ(path.dlid, 0x12);
   EXPECT_EQ(ibarp_resolve_finish(handle.get(), &path), -ENOTCONN);
+  EXPECT_STREQ(ibarp_error(handle.get()),
+               "nothing is being resolved: call ibarp_resolve_start() before");
 }
 
 TEST_F(IbarpResolve, ADaemonThatDoesNotAnswerIsATimeout) {
@@ -536,6 +543,14 @@ TEST(Ibarp, ReconnectsAfterIdleTimeout) {
   while (server.counters().timeouts == 0) {
   }
   EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
+}
+
+TEST(Ibarp, SaysThatThereIsNotEnoughMemory) {
+  RunningServer server;
+  const Handle handle(server.name());
+  EXPECT_EQ(with(handle.get(), []() -> int { throw std::bad_alloc(); }), -ENOMEM);
+  EXPECT_STREQ(ibarp_error(handle.get()),
+               "not enough memory: free some, or raise the limit (ulimit -v)");
 }
 
 TEST(Ibarp, TimesOut) {

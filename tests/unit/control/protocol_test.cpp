@@ -225,14 +225,21 @@ INSTANTIATE_TEST_SUITE_P(
                     LostEvent{~std::uint64_t{0}}, TakeoverEvent{}));
 
 TEST(Event, IsRefusedIfItIsNotValid) {
-  for (const std::string_view line :
-       {"", "{}", R"({"event":7})", R"({"event":"lost"})", R"({"event":"link","changed":[7]})",
-        R"({"event":"neighbour","change":"new","why":"","entry":{}})",
-        R"({"event":"stats","interval_ms":-1,"counters":[]})"}) {
+  using Case = std::pair<std::string_view, std::string_view>;
+  for (const auto& [line, says] :
+       {Case{"", "not JSON"}, Case{"{}", "event"}, Case{R"({"event":7})", "a string"},
+        Case{R"({"event":"lost"})", "events"},
+        Case{R"({"event":"link","changed":[7]})", "\"changed\": expected an array of strings"},
+        Case{R"({"event":"neighbour","change":"new","why":"","entry":{}})", "address"},
+        Case{R"({"event":"stats","interval_ms":-1,"counters":[]})", "interval_ms"}}) {
     ASSERT_TRUE(parse_event(line).has_error()) << line;
     EXPECT_EQ(parse_event(line).error().code, EPROTO) << line;
+    EXPECT_THAT(parse_event(line).error().message, HasSubstr(says)) << line;
   }
-  EXPECT_EQ(parse_event(R"({"event":"failover"})").error().code, EOPNOTSUPP);
+  const auto unknown = parse_event(R"({"event":"failover"})");
+  EXPECT_EQ(unknown.error().code, EOPNOTSUPP);
+  EXPECT_EQ(unknown.error().message,
+            "ipoibd sends an event that this ibarp does not know: failover");
 }
 
 struct Bad {
@@ -280,7 +287,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"op":"flush_matching","family":5})", EINVAL, "\"family\": expected 4 or 6"},
         Bad{R"({"op":"flush_matching","prefix":"10.0.0.0/33"})", EINVAL,
             "\"prefix\": expected an IP prefix"},
-        Bad{R"({"op":"flush_matching","states":7})", EINVAL, "\"states\": expected"},
+        Bad{R"({"op":"flush_matching","states":7})", EINVAL, "\"states\": expected a string"},
+        Bad{R"({"op":"flush_matching","states":"asleep"})", EINVAL,
+            "\"states\": expected names of states with commas"},
         Bad{R"({"op":"sing"})", EOPNOTSUPP, "unknown op; this daemon knows list, get, resolve"},
         Bad{R"({"op":"log","set":{}})", EINVAL, "an array"},
         Bad{R"({"op":"log","set":["link"]})", EINVAL, "an array of objects"},
@@ -314,24 +323,45 @@ TEST(Response, EmitsEioForAnErrorWithoutCode) {
   EXPECT_EQ(back.error().code, EIO);
 }
 
-class BadHistograms : public testing::TestWithParam<std::string_view> {};
+struct BadText {
+  std::string_view text;
+  std::string_view says;
+};
+
+class BadHistograms : public testing::TestWithParam<BadText> {};
 
 TEST_P(BadHistograms, AreProtocolErrors) {
   const std::string line =
-      R"({"ok":true,"histograms":[{"name":"x","sum_ns":1,)" + std::string(GetParam()) + "}]}";
+      R"({"ok":true,"histograms":[{"name":"x","sum_ns":1,)" + std::string(GetParam().text) + "}]}";
   const auto response = parse_response(InterfaceRequest(HistogramsRequest{}), line);
   ASSERT_TRUE(response.has_error()) << line;
   EXPECT_EQ(response.error().code, EPROTO) << line;
+  EXPECT_THAT(response.error().message, HasSubstr(GetParam().says)) << line;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadHistograms,
-                         testing::Values(R"("bounds_ns":[1,2],"counts":[1,2])",
-                                         R"("bounds_ns":[1,2],"counts":[1,2,3,4])",
-                                         R"("bounds_ns":[2,1],"counts":[1,2,3])",
-                                         R"("bounds_ns":[1,1],"counts":[1,2,3])",
-                                         R"("bounds_ns":[1,"2"],"counts":[1,2,3])",
-                                         R"("bounds_ns":[1,2],"counts":[1,-2,3])",
-                                         R"("bounds_ns":7,"counts":[1])", R"("counts":[1])"));
+constexpr std::string_view kCounts = "\"counts\": expected one element more than bounds_ns has";
+constexpr std::string_view kBounds = "\"bounds_ns\": expected numbers in ascending order";
+constexpr std::string_view kNumbers = "expected an array of numbers, none less than 0";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadHistograms,
+    testing::Values(BadText{R"("bounds_ns":[1,2],"counts":[1,2])", kCounts},
+                    BadText{R"("bounds_ns":[1,2],"counts":[1,2,3,4])", kCounts},
+                    BadText{R"("bounds_ns":[2,1],"counts":[1,2,3])", kBounds},
+                    BadText{R"("bounds_ns":[1,1],"counts":[1,2,3])", kBounds},
+                    BadText{R"("bounds_ns":[1,"2"],"counts":[1,2,3])", kNumbers},
+                    BadText{R"("bounds_ns":[1,2],"counts":[1,-2,3])", kNumbers},
+                    BadText{R"("bounds_ns":7,"counts":[1])", "an array"},
+                    BadText{R"("counts":[1])", "bounds_ns"}));
+
+TEST(Response, HasNoNegativeTimes) {
+  const auto response =
+      parse_response(InterfaceRequest(GetRequest{kV4}),
+                     R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":-1,)"
+                     R"("references":0,"waiting":0}})");
+  EXPECT_THAT(response.error().message,
+              HasSubstr("\"idle_ms\": expected milliseconds, not less than 0"));
+}
 
 class BadResponses : public testing::TestWithParam<std::string_view> {};
 

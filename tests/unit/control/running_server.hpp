@@ -42,7 +42,8 @@ class RunningServer {
                              .on_capture =
                                  [this](const CaptureRequest& request, FileDescriptor connection) {
                                    if (on_capture) on_capture(request, std::move(connection));
-                                 }},
+                                 },
+                             .on_handover = [](FileDescriptor) {}},
         std::move(options));
     thread_ = std::thread([this] { context_.run(); });
   }

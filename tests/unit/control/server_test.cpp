@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "as_nobody.hpp"
+#include "control/connection.hpp"
 #include "ipoib/ancillary_descriptors.hpp"
 #include "ipoib/unix_path.hpp"
 #include "line_client.hpp"
@@ -80,6 +82,8 @@ TEST(Server, DisconnectsClientWithEndlessLine) {
   const auto response = client.line();
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(parse_response(kInfo, *response).error().code, EMSGSIZE);
+  EXPECT_EQ(parse_response(kInfo, *response).error().message,
+            "a request is at most " + std::to_string(kMaxRequestLine) + " bytes long");
   EXPECT_FALSE(client.line().has_value());
   EXPECT_EQ(server.counters().bad_requests, 1U);
 }
@@ -123,6 +127,45 @@ TEST(Server, TheSocketDecidesWhoMayChangeSomething) {
   EXPECT_TRUE(changer.ask(kSet).has_value());
   EXPECT_TRUE(changer.ask(InterfaceRequest(GetRequest{kAddress})).has_value());
   EXPECT_EQ(changer.ask(kSet).error().code, EEXIST);
+  EXPECT_EQ(changer.ask(CaptureRequest{}).error().message,
+            "captures have a socket of their own: connect to capture in the folder of the "
+            "interface");
+  EXPECT_THAT(changer.ask(TraceRequest{99, 0}).error().message,
+              HasSubstr("trace: no such ring; there are "));
+}
+
+TEST(Server, SaysThatItCannotAccept) {
+  RunningServer server;
+  LineClient client(server.name());
+  ASSERT_TRUE(client.ask(kInfo).has_value());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto to = UnixPath::of(server.folder() + "/" + kControlSocket);
+  const FileDescriptor other(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(::connect(other.get(), to->address(), UnixPath::size()), 0);
+  while (server.log_text().find("cannot accept a client of the control socket: ") ==
+         std::string::npos) {
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/// Folders are in the places of two sockets.
+TEST(Server, ServesWithoutCapturesAndHandover) {
+  const auto name = RunningServer::unique_name();
+  const auto folder = std::filesystem::path(kRunFolder.path()) /
+                      namespace_folder(own_network_namespace().value()) / name;
+  for (const char* const socket : {kCaptureSocket, kHandoverSocket}) {
+    std::filesystem::create_directories(folder / socket / "x");
+  }
+  {
+    RunningServer server(kIdleTimeout, name);
+    EXPECT_TRUE(LineClient(name).ask(kInfo).has_value());
+    EXPECT_THAT(server.log_text(), HasSubstr("no captures: "));
+    EXPECT_THAT(server.log_text(), HasSubstr("no other daemon can take over: "));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Server, TheFileSystemKeepsOtherUsersFromTheControlSocket) {
@@ -132,6 +175,8 @@ TEST(Server, TheFileSystemKeepsOtherUsersFromTheControlSocket) {
   ASSERT_TRUE(nobody.ok());
   EXPECT_FALSE(LineClient(server.name()).connected());
   EXPECT_TRUE(LineClient(server.name(), kReadSocket).ask(kInfo).has_value());
+  EXPECT_EQ(Connection(server.name()).open_capture().error().message,
+            server.name() + ": only root may capture");
   EXPECT_EQ(::unlink((server.folder() + "/" + kReadSocket).c_str()), -1);
   EXPECT_EQ(::open((server.folder() + "/lock").c_str(), O_RDONLY | O_CLOEXEC), -1);
 }

@@ -162,7 +162,8 @@ TEST(Subscribers, AreLimitedForEachUser) {
   Subscriber refused(server, {.link = true}, kReadSocket);
   ASSERT_TRUE(refused.response().has_error());
   EXPECT_EQ(refused.response().error().code, EBUSY);
-  EXPECT_THAT(refused.response().error().message, HasSubstr("subscriptions"));
+  EXPECT_THAT(refused.response().error().message,
+              HasSubstr("too many subscriptions: end some (ibarp monitor and top have one)"));
   EXPECT_TRUE(refused.ask(InterfaceRequest(InfoRequest{})).has_value()) << "it may still ask";
 }
 

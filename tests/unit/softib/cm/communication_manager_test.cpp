@@ -267,7 +267,8 @@ TEST_F(CommunicationManagerTest, RejectsConnectionsThatThePortCannotHave) {
 TEST_F(CommunicationManagerTest, RefusesTransportsWithoutConnections) {
   CmReq one = request_to_connect(kOurQpn);
   one.transport = wire::CmTransport::reliable_datagram;
-  EXPECT_EQ(manager.connect(one, path_between(ours, theirs), ours, now).error().code, EINVAL);
+  EXPECT_EQ(manager.connect(one, path_between(ours, theirs), ours, now).error().message,
+            "only reliable, unreliable and extended reliable connections are supported");
 }
 
 TEST_F(CommunicationManagerTest, ARejectionMayComeFromAProcessWithoutAnId) {
@@ -458,6 +459,7 @@ TEST_F(CommunicationManagerTest, BoundsConnections) {
   const auto more =
       manager.connect(request_to_connect(kOurQpn), path_between(ours, theirs), ours, now);
   EXPECT_EQ(more.error().code, ENOMEM);
+  EXPECT_EQ(more.error().message, "a process can have 65536 connections: close some");
   listen();
   (void)manager.take_outgoing();
   receive(req());

@@ -21,7 +21,13 @@ class ListenersTest : public testing::Test {
   }
   [[nodiscard]] int refusal(std::uint64_t service, std::uint64_t mask = Listeners::kExact,
                             std::uint8_t port = Listeners::kAnyPort) {
-    return listeners.add(ServiceId(service), mask, port).error().code;
+    const auto refused = listeners.add(ServiceId(service), mask, port);
+    EXPECT_EQ(refused.error().message,
+              refused.error().code == EBUSY
+                  ? "another listener of the process has the service, or part of its range: choose "
+                    "another port"
+                  : "a process can have 4096 listeners: destroy some");
+    return refused.error().code;
   }
   [[nodiscard]] std::optional<ListenerId> find(std::uint64_t service, std::uint8_t port = 1) const {
     return listeners.find(ServiceId(service), port);

@@ -88,6 +88,7 @@ class FakeNode : public Node {
   void unlock_port(PortSpace /*space*/, std::uint16_t port) override { locked.erase(port); }
   [[nodiscard]] bool may_use_privileged_ports() const override { return is_privileged; }
   bool announce(const LocalPort& port, wire::ServiceId service) override {
+    if (is_folder_lost) return false;
     (port.number == 2 ? services_of_second : services).insert(service);
     return true;
   }
@@ -96,6 +97,7 @@ class FakeNode : public Node {
   }
 
   bool hold_group(const LocalPort& /*port*/, const Gid& mgid, std::uint8_t join_state) override {
+    if (is_folder_lost) return false;
     held.emplace(mgid, join_state);
     return true;
   }
@@ -118,7 +120,8 @@ class FakeNode : public Node {
   std::set<wire::ServiceId> services_of_second;  ///< its services
   bool is_first_down = false;                    ///< the first port of the HCA
   bool is_privileged = false;
-  bool is_ethernet = false;  ///< the ports are
+  bool is_ethernet = false;     ///< the ports are
+  bool is_folder_lost = false;  ///< it can lock nothing
 
  private:
   const NodeIndex self_;

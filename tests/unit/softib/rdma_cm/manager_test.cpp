@@ -320,7 +320,9 @@ TEST_F(ManagerTest, TheAttributesOfQueuePairs) {
             unsigned{Q::kState | Q::kPKeyIndex | Q::kPort | Q::kAccessFlags});
   EXPECT_EQ(of(client, active, Q::kInit)->access, 0U) << "no connection yet";
   EXPECT_EQ(of(client, active, Q::kRtr).error().code, EINVAL);
-  EXPECT_EQ(of(server, listener, Q::kInit).error().code, EINVAL) << "bound to no HCA";
+  EXPECT_EQ(of(server, listener, Q::kInit).error().message,
+            "the ID is not bound to a port: bind it to an address of one, or resolve an address "
+            "before");
   connect(active);
   passive = server.event().id;
   const auto there = of(server, passive, Q::kRtr).value();
@@ -440,8 +442,8 @@ TEST_F(ManagerTest, ARejectionHasReasonAndData) {
   EXPECT_EQ(
       server.manager.reject(server.channel, passive, {}, wire::CmRejReason::stale_connection, now)
           .error()
-          .code,
-      EINVAL);
+          .message,
+      "a program may reject for the reasons 28 (consumer) and 35 (vendor) only");
   ASSERT_TRUE(server.manager.reject(server.channel, passive, UserData::of(text),
                                     wire::CmRejReason::consumer, now));
   carry();
@@ -677,18 +679,57 @@ TEST_F(ManagerTest, WrongStatesAreRefused) {
   active = create();
   auto& m = client.manager;
   const auto code = [](const auto& result) { return result ? 0 : result.error().code; };
+  const auto why = [](const auto& result) { return result.error().message; };
   EXPECT_EQ(code(m.resolve_route(client.channel, active, kTimeout, now)), EINVAL);
   EXPECT_EQ(code(m.connect(client.channel, active, parameters(Qpn(1)), now)), EINVAL);
   EXPECT_EQ(code(m.accept(client.channel, active, 1, parameters(Qpn(1)), now)), EINVAL);
   EXPECT_EQ(code(m.disconnect(client.channel, active, now)), EINVAL);
   EXPECT_EQ(code(m.communication_established(client.channel, active, now)), EINVAL);
   EXPECT_EQ(code(m.bind(client.channel, active, ip(2, 5))), EADDRNOTAVAIL) << "of another node";
+  EXPECT_EQ(why(m.bind(client.channel, active, ip(2, 5))),
+            "no port of the process has this IP address: bind to one that softib show prints, or "
+            "to that of an interface of ipoibd");
+  IbEndpoint foreign;
+  foreign.gid = port_of_node(2).gid();
+  EXPECT_EQ(why(m.bind(client.channel, active, foreign)),
+            "no port of the process has this GID: ibv_devinfo -v prints those that are");
+  const std::string two =
+      "source and destination are of two address families: give both of the same";
+  const IpEndpoint six{address_of(2, IpFamily::v6), 5};
+  EXPECT_EQ(why(m.resolve_address(client.channel, active, ip(1), six, kTimeout, now)), two);
   EXPECT_EQ(code(m.bind(client.channel, active, ip(1, 5000))), 0);
   EXPECT_EQ(code(m.bind(client.channel, active, ip(1, 5001))), EINVAL);
   EXPECT_EQ(code(m.listen(client.channel, active, 1)), 0);
   EXPECT_EQ(code(m.resolve_address(client.channel, active, {}, ip(2, 5), kTimeout, now)), EINVAL);
+  const auto bound = create();
+  ASSERT_TRUE(m.bind(client.channel, bound, ip(1, 5002)));
+  EXPECT_EQ(why(m.resolve_address(client.channel, bound, {}, six, kTimeout, now)), two);
+  const auto datagrams = create(PortSpace::udp);
+  EXPECT_EQ(why(m.set_ack_timeout(client.channel, datagrams, 9)),
+            "only IDs of reliable connections have an ACK time-out");
   EXPECT_EQ(code(m.destroy(client.channel, IdHandle(99), now)), ENOENT);
   EXPECT_EQ(code(m.destroy(ChannelId(99), active, now)), EINVAL);
+  EXPECT_EQ(why(m.destroy(ChannelId(99), active, now)),
+            "the ID belongs to another event channel: rdma_migrate_id() moves it");
+}
+
+TEST_F(ManagerTest, IdsAndChannelsAreBounded) {
+  auto& m = client.manager;
+  for (std::size_t i = 1; i < kMaxChannels; ++i) ASSERT_TRUE(m.open_channel());
+  EXPECT_EQ(m.open_channel().error().message,
+            "a process can have 16384 event channels: destroy some");
+  for (std::size_t i = 0; i < kMaxIds; ++i) (void)create();
+  EXPECT_EQ(m.create(client.channel, 1, PortSpace::tcp, Service::reliable).error().message,
+            "a process can have 65535 IDs: destroy some");
+}
+
+TEST_F(ManagerTest, AServiceNeedsTheFolderOfTheNode) {
+  const auto id = create();
+  ASSERT_TRUE(client.manager.bind(client.channel, id, ip(1, 5000)));
+  client.node.is_folder_lost = true;
+  EXPECT_EQ(client.manager.listen(client.channel, id, 1).error().message,
+            "the service cannot be locked in the folder of the node: see whether the subnet still "
+            "runs (softib list)");
 }
 
 TEST_F(ManagerTest, AddressesOfInfiniBand) {
@@ -703,6 +744,9 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
       client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
   any.service_id = 0x1000'0000'0000'0000;
   EXPECT_EQ(client.manager.bind(client.channel, bad, any).error().code, EPROTONOSUPPORT);
+  EXPECT_EQ(client.manager.bind(client.channel, bad, any).error().message,
+            "the service ID is in no port space: its prefix must be that of RDMA_PS_TCP, "
+            "RDMA_PS_UDP or RDMA_PS_IB");
 
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
@@ -785,7 +829,7 @@ TEST_F(MulticastTest, AnEthernetPortAsksNobody) {
             "ff15::1");
   const auto refused =
       client.manager.join(client.channel, id_, 0x55, group("10.0.0.1"), false, now);
-  EXPECT_EQ(refused.error().code, EINVAL);
+  EXPECT_EQ(refused.error().message, "the address is no multicast address");
   EXPECT_TRUE(memberships.empty());
   EXPECT_TRUE(client.node.held.empty());
 }
@@ -808,7 +852,8 @@ TEST_F(MulticastTest, AJoinReportsThePathToTheGroup) {
   EXPECT_FALSE(memberships[1].is_join);
   EXPECT_EQ(memberships[1].mgid, memberships[0].mgid);
   EXPECT_TRUE(client.node.held.empty());
-  EXPECT_EQ(client.manager.leave(client.channel, joined, now).error().code, ENOENT);
+  EXPECT_EQ(client.manager.leave(client.channel, joined, now).error().message,
+            "the process has no such membership: it has left the group");
   EXPECT_EQ(client.manager.destroy(client.channel, id_, now).value(), 1U);
 }
 
@@ -911,6 +956,23 @@ TEST_F(MulticastTest, OnlyDatagramIdsOfAnHcaJoin) {
   const auto connected = create(PortSpace::tcp);
   ASSERT_TRUE(m.bind(client.channel, connected, ip(1)));
   EXPECT_EQ(code(connected), EINVAL);
+  EXPECT_EQ(m.join(client.channel, connected, 1, group("239.1.2.3"), false, now).error().message,
+            "only an ID of RDMA_PS_UDP or RDMA_PS_IPOIB that is bound to a port can join a group");
+}
+
+TEST_F(MulticastTest, MembershipsAreBoundedAndNeedTheFolderOfTheNode) {
+  const auto try_to_join = [&] {
+    return client.manager.join(client.channel, id_, 1, group("239.1.2.3"), false, now);
+  };
+  client.node.is_folder_lost = true;
+  EXPECT_EQ(try_to_join().error().message,
+            "the membership cannot be locked in the folder of the node: see whether the subnet "
+            "still runs (softib list)");
+  client.node.is_folder_lost = false;
+  client.node.is_ethernet = true;  // nobody is asked
+  for (std::size_t i = 0; i < kMaxJoins; ++i) ASSERT_TRUE(try_to_join());
+  EXPECT_EQ(try_to_join().error().message,
+            "a process can have 4096 memberships of groups: leave some");
 }
 
 TEST_F(MulticastTest, AGroupIsResolvedWithoutAnybodysAnswer) {

@@ -17,17 +17,20 @@ class PortsTest : public ::testing::Test {
   /// 0, or the error.
   int bind(const Ports::Request& what) {
     const auto port = ports_.bind(what, node_, random_);
+    why_ = port ? "" : port.error().message;
     return port ? 0 : port.error().code;
   }
 
   FakeNode node_{1};
   ipoib::Random random_{7};
   Ports ports_;
+  std::string why_;  ///< the last bind() has failed
 };
 
 TEST_F(PortsTest, AnAddressHasAPortOnce) {
   EXPECT_EQ(bind(request(1, "127.77.0.1", 5000)), 0);
   EXPECT_EQ(bind(request(2, "127.77.0.1", 5000)), EADDRINUSE);
+  EXPECT_EQ(why_, "another ID of the process has the port: choose another one, or 0 for any");
   EXPECT_EQ(bind(request(2, "127.77.0.2", 5000)), 0);
   EXPECT_EQ(bind(request(3, "0.0.0.0", 5000)), EADDRNOTAVAIL) << "others have it";
   auto udp = request(3, "0.0.0.0", 5000);
@@ -96,10 +99,18 @@ TEST_F(PortsTest, FreePortsAreEphemeral) {
     EXPECT_TRUE(port >= kFirstEphemeralPort && port <= kLastEphemeralPort);
     EXPECT_TRUE(chosen.insert(port).second);
   }
+  for (std::uint32_t port = kFirstEphemeralPort; port <= kLastEphemeralPort; ++port) {
+    node_.taken.insert(static_cast<std::uint16_t>(port));
+  }
+  EXPECT_EQ(bind(request(101, "0.0.0.0", 0)), EADDRNOTAVAIL);
+  EXPECT_EQ(why_,
+            "all ports from 32768 to 60999 are in use: destroy some IDs, or choose a port outside "
+            "of these");
 }
 
 TEST_F(PortsTest, PrivilegedPortsNeedTheRight) {
   EXPECT_EQ(bind(request(1, "0.0.0.0", 1023)), EACCES);
+  EXPECT_EQ(why_, "ports below 1024 need the capability CAP_NET_BIND_SERVICE");
   EXPECT_EQ(bind(request(1, "0.0.0.0", 1024)), 0);
   node_.is_privileged = true;
   EXPECT_EQ(bind(request(2, "0.0.0.0", 1023)), 0);

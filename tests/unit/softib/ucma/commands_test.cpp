@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -88,6 +89,7 @@ class Process {
           return fd == kOtherChannel ? std::optional(other_channel) : std::nullopt;
         }};
     const auto done = execute(context, bytes);
+    why = done ? "" : done.error().message;
     return done ? 0 : done.error().code;
   }
   /// The response to a command, which has room for `out` bytes of it.
@@ -149,6 +151,7 @@ class Process {
   const rdma_cm::ChannelId other_channel;
   ipoib::TimePoint now{std::chrono::hours(1)};
   std::uint64_t uid = 0x1'0000'0000;
+  std::string why;  ///< the last command has failed
 };
 
 /// The path that the SA grants; nothing in it is like anything else.
@@ -567,7 +570,9 @@ TEST_F(CommandsTest, OptionsOfAnId) {
   EXPECT_EQ(set(RDMA_OPTION_ID_TOS, on), EINVAL) << "it has one byte";
   EXPECT_EQ(set(RDMA_OPTION_ID_AFONLY, byte), EINVAL) << "it is an int";
   EXPECT_EQ(set(4, byte), ENOSYS);
+  EXPECT_EQ(client.why, "the option is unknown: those of rdma_set_option(3) are known");
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, nullptr, 1), EFAULT);
+  EXPECT_EQ(client.why, "the command names memory that the program has not mapped");
   EXPECT_EQ(client.set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, nullptr, 4), EFAULT);
   EXPECT_EQ(client.set_option(id, 2, RDMA_OPTION_ID_TOS, &byte, 1), ENOSYS);
 }
@@ -695,7 +700,8 @@ TEST_F(CommandsTest, AnIdIsMovedFromTheChannelOfADescriptor) {
   rdma_ucm_migrate_id migrate{};
   migrate.id = id;
   migrate.fd = kOtherChannel + 1;
-  EXPECT_EQ(client.write(RDMA_USER_CM_CMD_MIGRATE_ID, migrate, 4), EINVAL) << "not a channel";
+  EXPECT_EQ(client.write(RDMA_USER_CM_CMD_MIGRATE_ID, migrate, 4), EINVAL);
+  EXPECT_EQ(client.why, "the descriptor is not that of an event channel of this process");
   migrate.fd = kOtherChannel;
   EXPECT_EQ(client.ask<rdma_ucm_migrate_resp>(RDMA_USER_CM_CMD_MIGRATE_ID, migrate).events_reported,
             0U);
@@ -750,6 +756,7 @@ TEST_F(CommandsTest, ShortCommandsAndTooLittleRoomAreRefused) {
     EXPECT_EQ(code(row.response, row.body - 1), EINVAL) << row.command;
     if (row.response > 0) {
       EXPECT_EQ(code(row.response - 1, row.body), ENOSPC) << row.command;
+      EXPECT_EQ(client.why, "the response does not fit: the command leaves too few bytes for it");
     }
   }
   constexpr rdma_ucm_listen kListen{65'000, 1};
@@ -757,6 +764,7 @@ TEST_F(CommandsTest, ShortCommandsAndTooLittleRoomAreRefused) {
       << "the header says more than there is";
   EXPECT_EQ(client.write(RDMA_USER_CM_CMD_GET_OPTION, Body{}), ENOSYS);
   EXPECT_EQ(client.write(RDMA_USER_CM_CMD_JOIN_MCAST + 1, Body{}), EINVAL);
+  EXPECT_EQ(client.why, "what is written to the device is no command of librdmacm");
   // Responses that librdmacm has always read in full; a wildcard has no device.
   const auto id = client.create();
   sockaddr_in6 any{};
@@ -785,6 +793,9 @@ TEST_F(CommandsTest, ShortCommandsAndTooLittleRoomAreRefused) {
     EXPECT_EQ(client.write(row.command, query, row.least), 0);
     EXPECT_EQ(client.write(row.command, query, row.least - 1), ENOSPC) << row.command;
   }
+  query.option = 99;
+  EXPECT_EQ(client.write(RDMA_USER_CM_CMD_QUERY, query, sizeof response), ENOSYS);
+  EXPECT_EQ(client.why, "the query is unknown: addresses, path and GIDs are known");
 }
 
 TEST_F(CommandsTest, OnlyOneCommandWaits) {

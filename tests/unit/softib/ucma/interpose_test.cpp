@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "ipoib/file_descriptor.hpp"
+#include "softib/endpoint/last_error.hpp"
 #include "test_subnet.hpp"
 
 // What the headers of new C libraries do not declare.
@@ -121,6 +122,9 @@ TEST_F(RdmaCmDevice, CommandsFailWithTheKernelsErrors) {
   const Command<rdma_ucm_listen> listen{{RDMA_USER_CM_CMD_LISTEN, sizeof(rdma_ucm_listen), 0},
                                         {60'000, 1}};
   EXPECT_EQ(write(device.get(), listen), ENOENT);
+  EXPECT_STREQ(endpoint::last_error(),
+               "rdma_listen: ENOENT: the process has no such ID: it is destroyed, or was never "
+               "created");
   // A number that another file has since is not the device.
   ipoib::FileDescriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::dup2(null.get(), device.get()), device.get());

@@ -49,6 +49,15 @@ TEST_F(PortLocksTest, AnAddressIsLockedOnce) {
   EXPECT_EQ(lock(on_another_node, kOne), 0);
 }
 
+TEST_F(PortLocksTest, NothingIsLockedWithoutTheFolder) {
+  PortLocks on_no_node(subnet_.folder(), 99);
+  EXPECT_EQ(on_no_node.lock_port({rdma_cm::IdHandle(1), PortSpace::tcp, kOne, false, true}, 5000)
+                .error()
+                .message,
+            "the port cannot be locked in the folder of the node: see whether the subnet still "
+            "runs (softib list)");
+}
+
 TEST_F(PortLocksTest, TheWildcardIsAllAddresses) {
   EXPECT_EQ(lock(one_, kAny), 0);
   EXPECT_EQ(lock(other_, kOne), EADDRNOTAVAIL);

@@ -269,16 +269,23 @@ TEST_F(MadLayerTest, WaitsForeverWithANegativeTimeout) {
 
 TEST_F(MadLayerTest, RefusesInvalidSends) {
   const auto agent = add(make_registration(kSa));
-  const auto refused = [&](const ipoib::Result<void>& result) {
-    return !result && result.error().code == EINVAL;
+  const auto refusal = [&](const ipoib::Result<void>& result) {
+    EXPECT_EQ(result.error().code, EINVAL);
+    return result.error().message;
   };
-  EXPECT_TRUE(refused(send(agent + 1, make_mad(kSa, method::kGet, 1), once_)));
-  EXPECT_TRUE(refused(send(agent, make_mad(kSa, method::kGet, 1, 35), once_)));
-  EXPECT_TRUE(refused(send(agent, make_mad(kSa, method::kGet, 1, 257), once_)));
-  EXPECT_TRUE(refused(send(agent, make_mad(kSa, method::kGet, 1), once_, kStart, 1)));
-  EXPECT_TRUE(refused(send(agent, make_mad(kSa, method::kGet, 1), once_, kStart, 99)));
+  const std::string no_mad =
+      "no agent has this number, or the MAD is shorter than its headers of 36 bytes";
+  EXPECT_EQ(refusal(send(agent + 1, make_mad(kSa, method::kGet, 1), once_)), no_mad);
+  EXPECT_EQ(refusal(send(agent, make_mad(kSa, method::kGet, 1, 35), once_)), no_mad);
+  EXPECT_EQ(refusal(send(agent, make_mad(kSa, method::kGet, 1, 257), once_)),
+            "the MAD is longer than 256 bytes, and does not use RMPP");
+  const std::string no_key =
+      "the P_Key table has no valid key at this index: smpquery pkeys prints it";
+  EXPECT_EQ(refusal(send(agent, make_mad(kSa, method::kGet, 1), once_, kStart, 1)), no_key);
+  EXPECT_EQ(refusal(send(agent, make_mad(kSa, method::kGet, 1), once_, kStart, 99)), no_key);
   EXPECT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
-  EXPECT_TRUE(refused(send(agent, make_mad(kSa, method::kGet, 1), once_)));  // the same transaction
+  EXPECT_EQ(refusal(send(agent, make_mad(kSa, method::kGet, 1), once_)),
+            "a request with this transaction ID waits for its response: use another ID");
   EXPECT_TRUE(send(agent, make_mad(kSa, method::kGet, 2, 36), once_));
 }
 
@@ -290,6 +297,8 @@ TEST_F(MadLayerTest, BoundsTransactions) {
   const auto more = send(agent, make_mad(kSa, method::kGet, kMaxTransactions), once_);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, ENOMEM);
+  EXPECT_EQ(more.error().message, "the process has " + std::to_string(kMaxTransactions) +
+                                      " requests without response, the maximum: wait for some");
 }
 
 TEST_F(MadLayerTest, DropsTheTransactionsOfARemovedAgent) {
@@ -368,7 +377,8 @@ TEST_F(MadLayerTest, BoundsAgents) {
   for (std::size_t i = 0; i < kMaxAgents; ++i) agents.push_back(add(make_registration(kSa)));
   const auto refused = layer_.add_agent(make_registration(kSa), {1, kNode});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ENOMEM);
+  EXPECT_EQ(refused.error().message,
+            "a process can have " + std::to_string(kMaxAgents) + " agents: unregister some");
   layer_.remove_agent(agents[3]);
   EXPECT_EQ(add(make_registration(kSa)), agents[3]) << "the free number";
 }

@@ -18,6 +18,7 @@
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/rmpp_sender.hpp"
+#include "softib/endpoint/last_error.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/umad/abi.hpp"
@@ -458,6 +459,9 @@ TEST_F(UmadTest, DeliversUnsolicitedMadsToTheRegisteredAgent) {
 TEST_F(UmadTest, RefusesASecondAgentForARequest) {
   ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
   EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
+  EXPECT_STREQ(endpoint::last_error(),
+               "umad_register: EPERM: another agent on the HCA has registered for one of these "
+               "methods: end it, or leave the method out");
   const int other = umad_open_port(fabric::kDeviceName, 1);
   EXPECT_EQ(umad_register(other, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
   EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, Mask(method::kSet).get()), 0);
