@@ -52,4 +52,11 @@ std::string limit_remedy(std::string_view message) {
 
 void report_file_size_limit() { std::signal(SIGXFSZ, SIG_IGN); }
 
+std::string text_of(const std::exception& error) {
+  std::string text = error.what();
+  const auto number = text.rfind(" [system:");
+  if (number != text.npos && text.ends_with(']')) text.resize(number);
+  return text;
+}
+
 }  // namespace ipoib::program

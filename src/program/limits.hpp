@@ -1,6 +1,7 @@
 // What to do at a limit of the system.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ namespace ipoib::program {
 /// Makes a write beyond the limit of the size of files (ulimit -f) fail with EFBIG, which can be
 /// reported, instead of ending the process by SIGXFSZ.
 void report_file_size_limit();
+
+/// The message of an exception, without the number that Boost adds to those of the system.
+[[nodiscard]] std::string text_of(const std::exception& error);
 
 }  // namespace ipoib::program

@@ -36,7 +36,7 @@ std::string OutputRing::name() const {
 Result<void> OutputRing::begin_file() {
   if (is_stream()) {
     if (::isatty(STDOUT_FILENO) == 1) {
-      return Error{EINVAL, "a capture is not written to a terminal; redirect the standard output"};
+      return Error{EINVAL, "a capture is not written to a terminal: redirect the standard output"};
     }
     file_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
     if (!file_) return Error{errno, std::string("standard output: ") + std::strerror(errno)};

@@ -18,7 +18,7 @@ PROGRAMS = pathlib.Path(sys.argv[1]).resolve()
 HINT = re.compile(r" \((see ibarp|try softib|try softib [a-z]+) --help\)$")
 EVERY_STATE = ",".join(["permanent"] * 16)
 FILES = {"quoted": 'name = "ib0"\n', "sections": "[daemon]\nname = ib0\n", "unknown": "nmae = ib0\n",
-         "empty": "", "reserved": 'Switch 2 "s"\n[1] "softib-sm"[1]\nHca 1 "softib-sm"\n[1] "s"[1]\n'}
+         "empty": "", "batch": "monitor\n", "cable": 'Hca 1 "a"\n[1] "b"[1]\nHca 1 "b"\n[1] "a"[1]\n', "reserved": 'Switch 2 "s"\n[1] "softib-sm"[1]\nHca 1 "softib-sm"\n[1] "s"[1]\n'}
 MANY_HCAS = " ".join(f"h{number}" for number in range(49))
 
 # (program, exit status): arguments and message.
@@ -43,6 +43,7 @@ REFUSALS = {
         ("-s", "the option -s needs an argument"),
         ("show --from", "the option --from needs an argument"),
         ("--batch f show", "--batch takes its commands from a file only"),
+        ("--batch batch", "batch:1: monitor, top and capture are not for --batch"),
         ("-a --batch f", "--batch takes its commands from a file only"),
         ("show --force", "--force is for --batch only"),
         ("monitor --count 0", "--count is a positive number"),
@@ -112,7 +113,9 @@ REFUSALS = {
         ("-f /proc/nowhere", "no ipoibd is running in this network namespace"),
     ),
     ("softib", 2): (
-        ("subnet --topology empty", "--topology: empty has no switch"),
+        ("subnet --topology empty",
+         "--topology: empty: has neither a switch nor an HCA; expected a net file of ibsim, or the output of ibnetdiscover"),
+        ("subnet --topology cable", "--topology: cable has no switch"),
         ("subnet --topology reserved", "--topology: 'softib-sm' is the subnet manager's own HCA; rename that of reserved"),
         ("--subent", "unknown option '--subent'"),
         ("subnte", "unknown subcommand 'subnte'; did you mean subnet?"),
@@ -259,7 +262,11 @@ REFUSALS = {
         ("topology nosuch",
          "'nosuch' is no shape, nor a file; shapes are fat-tree:..., torus:..., dragonfly:..., line:..., "
          "star:..."),
+        ("topology star:1 --output /dev/null",
+         "/dev/null: is a device or a pipe, which a file must not replace; redirect the standard output to it"),
         ("topology /proc", "/proc: Is a directory"),
+        ("topology /dev/null",
+         "/dev/null: has neither a switch nor an HCA; expected a net file of ibsim, or the output of ibnetdiscover"),
         ("view --ibnetdiscover /proc/nowhere", "/proc/nowhere: No such file or directory"),
         ("view",
          "no subnet 'default' is running in /proc/nowhere/default; start one with: softib subnet --subnet "

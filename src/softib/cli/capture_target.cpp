@@ -33,7 +33,7 @@ std::string path_of(int descriptor) { return "/proc/self/fd/" + std::to_string(d
 Result<std::string> capture_target(const std::string& given) {
   if (std::find(kStandardOutput.begin(), kStandardOutput.end(), given) != kStandardOutput.end()) {
     if (::isatty(STDOUT_FILENO) == 1) {
-      return Error{EINVAL, "a capture is not written to a terminal; redirect the standard output"};
+      return Error{EINVAL, "a capture is not written to a terminal: redirect the standard output"};
     }
     const int copy = ::fcntl(STDOUT_FILENO, F_DUPFD, STDERR_FILENO + 1);
     if (copy < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return failure(given);

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
+#include "program/limits.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/known_subnets.hpp"
 #include "softib/cli/launch.hpp"
@@ -183,7 +184,7 @@ class OwnSubnet {
     try {
       code = subnet_command(static_cast<int>(words.size()), argv.data());
     } catch (const std::exception& error) {
-      code = fail({0, error.what()});
+      code = fail({0, ipoib::program::text_of(error)});
     }
     std::_Exit(code);
   }

@@ -41,7 +41,7 @@ int list_command(int argc, char** argv) {
   const auto options = parse_options(argc, argv, list_options(), {}, kListUsage, exit_code);
   if (!options) return exit_code;
   if (::access("/proc/self/fd", F_OK) != 0) {
-    return fail({ENOENT, "cannot see which subnets run"});
+    return fail({ENOENT, "cannot see which subnets run: there is no /proc"});
   }
   // This fails where there is no default directory; there may be processes anyway.
   const auto folder = chosen_subnet(*options);

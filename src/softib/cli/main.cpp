@@ -91,6 +91,6 @@ int main(int argc, char** argv) {
   try {
     return command->run(argc - 1, argv + 1);
   } catch (const std::exception& error) {
-    return softib::cli::fail({0, error.what()});
+    return softib::cli::fail({0, ipoib::program::text_of(error)});
   }
 }

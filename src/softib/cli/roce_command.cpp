@@ -125,8 +125,11 @@ Result<void> start_roce(const RocePort& port) {
   if (folder.is_running()) return start_roce(port);  // another one was faster
   constexpr std::string_view kPrefix = "softib: ";
   const auto message = text.substr(text.find(kPrefix) == 0 ? kPrefix.size() : 0);
-  return Error{EIO, message.empty() ? "the process of the RoCE port has not started"
-                                    : message.substr(0, message.find('\n'))};
+  return Error{
+      EIO,
+      message.empty()
+          ? "the process of the RoCE port has ended without a message: run softib roce to see why"
+          : message.substr(0, message.find('\n'))};
 }
 
 int roce_command(int argc, char** argv) {

@@ -56,7 +56,11 @@ json::array ports_json(const PortSet& ports) {
 }
 
 /// The answer to a question of tables that a file does not have.
-Error no_tables() { return Error{ENOENT, "ibnetdiscover does not tell the forwarding tables"}; }
+Error no_tables() {
+  return Error{
+      ENOENT,
+      "the output of ibnetdiscover has no forwarding tables: see those of a switch with ibroute"};
+}
 
 }  // namespace
 
@@ -92,7 +96,9 @@ Result<json::object> SubnetViewData::layout() {
     layout_ = layout_json(topology_of(*subnet).file.topology);
   }
   if (layout_.empty()) {
-    return Error{EAGAIN, "the subnet process does not run, and did not when this page began"};
+    return Error{EAGAIN,
+                 "the subnet process does not run, and did not when this page began: start it "
+                 "(softib subnet)"};
   }
   return layout_;
 }

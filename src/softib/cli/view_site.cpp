@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 
+#include "program/limits.hpp"
 #include "softib/cli/view_page.hpp"
 
 namespace softib::cli {
@@ -69,7 +70,7 @@ ViewAnswer ViewSite::answer(const ViewRequest& request) {
     return answer_to_path(rest.substr(0, mark),
                           has_query ? rest.substr(mark + 1) : std::string_view());
   } catch (const std::exception& error) {
-    return refusal(500, error.what());
+    return refusal(500, ipoib::program::text_of(error));
   }
 }
 

@@ -37,7 +37,10 @@ Error socket_error(const fabric::SubnetFolder& folder, int code) {
                            " belongs to another user; run as that user or root, or set SOFTIB_DIR"};
   }
   if (code == EAGAIN || code == ETIMEDOUT) {
-    return Error{ETIMEDOUT, "the subnet '" + folder.name() + "' does not respond"};
+    return Error{
+        ETIMEDOUT,
+        "the subnet '" + folder.name() +
+            "' does not respond: see its log, or end its process (softib list) and start it again"};
   }
   return Error{code, "control socket " + folder.control() + ": " + std::strerror(code)};
 }
@@ -83,7 +86,9 @@ Result<std::string> receive_line(const fabric::SubnetFolder& folder, int socket)
       return line;
     }
   }
-  return Error{EMSGSIZE, "the response of the subnet is too long"};
+  return Error{EMSGSIZE, "the response of the subnet is longer than " +
+                             std::to_string(kMaxResponseSize) +
+                             " bytes: use the softib that has started it"};
 }
 
 /// Removes a decimal number from the front of `text`; nullopt if it has none.
@@ -108,7 +113,7 @@ Result<Connection> Connection::open(const fabric::SubnetFolder& folder) {
   if (server->uid != status.st_uid) {
     return Error{EPERM, "the process behind " + folder.control() + " is of user " +
                             std::to_string(server->uid) + ", and the folder of user " +
-                            std::to_string(status.st_uid)};
+                            std::to_string(status.st_uid) + ": that user has to remove it"};
   }
   return Connection(folder, std::move(*socket), server->pid);
 }
@@ -125,6 +130,14 @@ Result<std::string> Connection::request(std::string_view line) const {
 Result<std::string> send_request(const fabric::SubnetFolder& folder, std::string_view line) {
   const auto connection = Connection::open(folder);
   return connection ? connection->request(line) : connection.error();
+}
+
+Error unknown_response(std::string_view line) {
+  constexpr std::size_t kShown = 80;
+  return Error{EPROTO,
+               "the response of the subnet process is unknown; it may be of another version "
+               "of softib: " +
+                   std::string(line.substr(0, kShown))};
 }
 
 std::optional<Error> error_of(std::string_view response) {
@@ -145,7 +158,7 @@ Result<NodeIndex> request_attach(const fabric::SubnetFolder& folder, const fabri
   response.remove_prefix(response.starts_with(kNodeResponse) ? kNodeResponse.size() : 0);
   const auto node = take_number(response);
   if (!node || *node < 0 || *node >= int{kMaxNodes}) {
-    return Error{EPROTO, "malformed response from the subnet: " + *line};
+    return unknown_response(*line);
   }
   return static_cast<NodeIndex>(*node);
 }

@@ -48,6 +48,8 @@ class Connection {
                                                       std::string_view line);
 /// The error that a response line carries; nullopt if the request succeeded.
 [[nodiscard]] std::optional<ipoib::Error> error_of(std::string_view response);
+/// The error of a response line that cannot be understood.
+[[nodiscard]] ipoib::Error unknown_response(std::string_view line);
 
 /// Returns the node of an HCA, which the subnet process adds if it has none of that name. When this
 /// returns, the node is in the fabric file and its folder exists.

@@ -158,7 +158,10 @@ class Members {
     return value.value_or(Value{});
   }
   Result<Request> done(Request request) const {
-    if (!invalid_.empty()) return Error{EINVAL, "'" + invalid_ + "' is missing or invalid"};
+    if (!invalid_.empty())
+      return Error{
+          EINVAL,
+          "'" + invalid_ + "' is missing or invalid: use the softib that has started the subnet"};
     return request;
   }
 
@@ -169,14 +172,6 @@ class Members {
   const json::object& object_;
   std::string invalid_;
 };
-
-Error unknown_response(std::string_view line) {
-  constexpr std::size_t kShown = 80;
-  return Error{EPROTO,
-               "the response of the subnet process is unknown; it may be of another version "
-               "of softib: " +
-                   std::string(line.substr(0, kShown))};
-}
 
 json::object content(const Show&) { return {{"command", "show"}}; }
 json::object content(const SetHca& request) {

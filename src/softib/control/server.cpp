@@ -53,7 +53,7 @@ class Server::Impl final : public lines::LineHandler {
     return emit_error({EBUSY, "the subnet has too many control clients; try later"});
   }
   void on_accept_failure(const std::string& why) override {
-    log_.warn("cannot accept a control client: {}", why);
+    log_.warn("cannot accept a client of the control socket: {}", why);
   }
 
  private:

@@ -7,7 +7,6 @@
 
 #include "softib/control/client.hpp"
 #include "softib/endpoint/endpoint.hpp"
-#include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::endpoint {
 
@@ -38,9 +37,6 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
       return Error{ENODEV, "the HCA '" + wanted->name +
                                "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
-    }
-    if (record && *node == kSubnetNode && wanted->name != subnet::kSmName) {
-      return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
     // The subnet process says what is wrong with another port.
     const auto ports = record ? fabric->hca_ports(*node) : std::nullopt;
@@ -77,11 +73,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
       if (const auto borrowed = endpoint->borrow_sockets(); !borrowed) return borrowed.error();
     }
     return endpoint;
-  } catch (const std::system_error& error) {
-    return Error{error.code().value(),
-                 std::string("cannot start the HCA's engine: ") + error.what()};
   } catch (const std::exception& error) {
-    return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    return Error{system != nullptr ? system->code().value() : EMFILE,
+                 std::string("cannot start the HCA's engine: ") + error.what()};
   }
 }
 

@@ -81,7 +81,9 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::size_t number, std:
   const auto hcas = process_hca_names();
   if (!hcas) return hcas.error();
   if (number >= hcas->size()) {
-    return Error{ENODEV, "the program has no emulated HCA " + std::to_string(number)};
+    return Error{ENODEV, "the program has " + std::to_string(hcas->size()) +
+                             " emulated HCAs, not " + std::to_string(number + 1) +
+                             ": name more (softib run --hca A,B)"};
   }
   const auto folder = fabric::SubnetFolder::from_environment();
   if (!folder) return folder.error();

@@ -52,7 +52,7 @@ bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex nod
 ipoib::Result<ipoib::FileDescriptor> block_attach(const SubnetFolder& folder) {
   auto file = open_shared(folder.fabric(), IfMissing::fail);
   if (file && !try_lock(file->get(), kAttachLockOffset)) {
-    return ipoib::Error{EBUSY, "a process is attaching to the subnet; try again"};
+    return ipoib::Error{EBUSY, "a process is attaching to the subnet: try again"};
   }
   return file;
 }

@@ -36,11 +36,13 @@ Result<FileDescriptor> open_existing(int folder, const std::string& name) {
   FileDescriptor file(::openat(folder, name.c_str(), kFileFlags));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) {
-    return errno == ELOOP ? Error{EPERM, name + " is a symbolic link"} : failed(name, errno);
+    return errno == ELOOP
+               ? Error{EPERM, name + " is a symbolic link, which softib does not follow: remove it"}
+               : failed(name, errno);
   }
   if (status.st_nlink == 0) return failed(name, ENOENT);
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1) {
-    return Error{EPERM, name + " is not a regular file with a single link"};
+    return Error{EPERM, name + " is not a regular file with a single link: remove it"};
   }
   return file;
 }
@@ -52,7 +54,7 @@ Result<FileDescriptor> open_name(int folder, const std::string& name, mode_t typ
   if (!file || ::fstat(file.get(), &status) != 0) return failed(name, errno);
   if ((status.st_mode & S_IFMT) != type || status.st_nlink != 1) {
     const std::string wanted = type == S_IFSOCK ? "socket" : "pipe";
-    return Error{EPERM, name + " is not a " + wanted + " with a single link"};
+    return Error{EPERM, name + " is not a " + wanted + " with a single link: remove it"};
   }
   return file;
 }

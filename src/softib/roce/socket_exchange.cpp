@@ -76,13 +76,15 @@ std::optional<FileDescriptor> receive_with(int socket, void* content, std::size_
   return is_whole ? std::optional(std::move(descriptor)) : std::nullopt;
 }
 
+Error no_socket(int code) { return failure("cannot make a socket for the RoCE port", code); }
+
 }  // namespace
 
 Result<SocketLender> SocketLender::open(const fabric::SubnetFolder& folder) {
   const auto at = folder.open();
   if (!at) return at.error();
   FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return failure("cannot make a socket", errno);
+  if (!socket) return no_socket(errno);
   if (const auto bound = transport::bind_at(socket.get(), at->get(), kExchangeName); !bound) {
     return bound.error();
   }
@@ -117,13 +119,13 @@ Result<BorrowedSockets> borrow_sockets(const fabric::SubnetFolder& folder, std::
   const auto name = fabric::open_socket(at->get(), kExchangeName);
   if (!name) return name.error();
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return failure("cannot make a socket", errno);
+  if (!socket) return no_socket(errno);
   if (const int code = fabric::connect_socket(socket.get(), *name); code != 0) {
     return failure("cannot reach the process of the RoCE port", code);
   }
   std::array<int, 2> pair{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) != 0) {
-    return failure("cannot make a socket pair", errno);
+    return no_socket(errno);
   }
   FileDescriptor ours(pair[0]);
   FileDescriptor theirs(pair[1]);

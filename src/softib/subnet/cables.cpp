@@ -141,7 +141,8 @@ Result<std::vector<Attachment>> Cables::ends_of_link(const Attachment& at) {
   const Peer peer = port(at).peer;
   const bool is_node = peer.kind == Peer::Kind::node;
   const PortState state = is_node ? manager_.node(peer.index)->port.state : peer.state;
-  if (state == PortState::down) return Error{EHOSTDOWN, "the link of the cable is down"};
+  if (state == PortState::down)
+    return Error{EHOSTDOWN, "the link of the cable is down: set the cable up before"};
   std::vector<Attachment> ends{at};
   if (!is_node) ends.push_back({peer.index, peer.port});
   return ends;

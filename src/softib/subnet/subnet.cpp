@@ -23,15 +23,16 @@ namespace {
 constexpr Qpn kSmiQpn{0};
 
 ipoib::Error sm_port_is_fixed() {
-  return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
+  return ipoib::Error{EINVAL,
+                      "softib-sm is the subnet manager's own port, which stays as it is: choose an "
+                      "HCA of a program"};
 }
 
 /// Fails with EOPNOTSUPP if an external SM manages the subnet.
 Result<void> require_own_sm(const SubnetManager& manager) {
   if (manager.has_own_sm()) return {};
-  return ipoib::Error{EOPNOTSUPP,
-                      "the subnet is managed by an external subnet manager (--sm none), which "
-                      "decides that"};
+  return ipoib::Error{
+      EOPNOTSUPP, "an external subnet manager (--sm none) decides that: change its configuration"};
 }
 }  // namespace
 

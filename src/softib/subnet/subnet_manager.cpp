@@ -105,7 +105,7 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   }
   if (!is_valid_name(name)) return invalid_name("HCA", name);
   if (switches_.find(name)) {
-    return Error{EINVAL, "'" + std::string(name) + "' is a switch, not an HCA"};
+    return Error{EINVAL, "'" + std::string(name) + "' is a switch: choose another name for an HCA"};
   }
   const auto places = switches_.places_of(name);
   const bool is_connected =

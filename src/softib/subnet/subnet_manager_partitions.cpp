@@ -29,7 +29,8 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   Error error;
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
-  if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are not valid P_Keys"};
+  if (!pkey.is_valid())
+    return Error{EINVAL, "a P_Key is 0x0001 to 0x7fff, with or without the membership bit 0x8000"};
   auto& partitions = config_.partitions;
   auto partition = find_partition(partitions, pkey);
   if (partition == partitions.end()) {
@@ -79,7 +80,8 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t to
                  "the port is not in that partition; softib show partitions lists its members"};
   }
   if (to >= kPKeyTableSize) {
-    return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " entries"};
+    return Error{EINVAL, "the index is 0 to " + std::to_string(kPKeyTableSize - 1) +
+                             ": a P_Key table has " + std::to_string(kPKeyTableSize) + " entries"};
   }
   if (to == from) return {};
   std::swap(table[from], table[to]);

@@ -20,7 +20,8 @@ using StreamDescriptor = boost::asio::posix::stream_descriptor;
 Result<void> Captures::begin(const control::Capture& request) {
   const auto has_id = [&](const Running& each) { return each.request.id == request.id; };
   if (std::ranges::any_of(running_, has_id)) {
-    return Error{EEXIST, "there is a capture " + std::to_string(request.id)};
+    return Error{EEXIST, "there is a capture " + std::to_string(request.id) +
+                             " already: choose another number"};
   }
   if (running_.size() >= fabric::kMaxCaptures) {
     return Error{EBUSY, "the subnet has " + std::to_string(fabric::kMaxCaptures) +

@@ -270,7 +270,7 @@ Result<SubnetConfig> parse_options(std::string_view text) {
   } catch (const std::exception&) {
     // The exception says that a member is missing, or has another type.
   }
-  return Error{EINVAL, "a value is missing or invalid"};
+  return Error{EINVAL, "a value is missing, or is none that softib writes"};
 }
 
 Result<std::optional<SubnetConfig>> read_options(const fabric::SubnetFolder& folder) {

@@ -84,6 +84,12 @@ ipoib::Result<NetFile> load_topology(const std::string& shape_or_path) {
     auto file = read_net(shape_or_path);
     const bool may_be_shape = shape_or_path.find('/') == std::string::npos;
     if (!file && file.error().code == ENOENT && may_be_shape) return topology.error();
+    if (file && file->topology.switches.empty() && file->topology.hcas.empty()) {
+      return Error{EINVAL,
+                   shape_or_path +
+                       ": has neither a switch nor an HCA; expected a net file of ibsim, or "
+                       "the output of ibnetdiscover"};
+    }
     return file;
   }
   if (!topology) return topology.error();

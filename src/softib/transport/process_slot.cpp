@@ -38,12 +38,13 @@ Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric:
   auto attaching = open_guarded(folder.fabric(), fabric::IfMissing::fail);
   if (!attaching) return attaching;
   for (int attempt = 0; !fabric::try_lock_shared(attaching->get(), fabric::kAttachLockOffset);) {
-    if (++attempt == kLockAttempts) return Error{EBUSY, "another process keeps the subnet locked"};
+    if (++attempt == kLockAttempts)
+      return Error{EBUSY, "another process keeps the subnet locked: lslocks shows which"};
     std::this_thread::sleep_for(kLockPause);
   }
   if (!fabric.is_file(attaching->get()) ||
       !fabric::is_named(attaching->get(), AT_FDCWD, folder.fabric())) {
-    return Error{ESTALE, "the subnet has just ended"};
+    return Error{ESTALE, "the subnet has just ended: start it again"};
   }
   return attaching;
 }
@@ -53,7 +54,12 @@ Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric:
 Result<ProcessSlot> ProcessSlot::take(const fabric::SubnetFolder& folder, fabric::Fabric& fabric,
                                       NodeIndex node) {
   const auto failure = [&](const Error& error) {
-    return Error{error.code, "cannot attach in " + folder.node(node) + ": " + error.message};
+    const bool is_refused = error.code == EPERM || error.code == EACCES;
+    return Error{error.code, "cannot attach to the HCA in " + folder.node(node) + ": " +
+                                 error.message +
+                                 (is_refused ? "; its files are not those of softib, or it is the "
+                                               "subnet of another user (softib list)"
+                                             : "")};
   };
   const auto attaching = begin_attach(folder, fabric);
   if (!attaching) return failure(attaching.error());

@@ -26,6 +26,8 @@ Error failure(const char* what) {
   return Error{code, std::string(what) + ": " + std::strerror(code)};
 }
 
+Error cannot_map() { return failure("cannot map shared memory"); }
+
 /// Checks the descriptor. The seals come first, since the server of a FUSE file system decides what
 /// the status of a file is and when it comes.
 Result<void> check(int fd, std::size_t bytes) {
@@ -33,7 +35,9 @@ Result<void> check(int fd, std::size_t bytes) {
   struct stat status {};
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(fd, &status) != 0 ||
       status.st_size != static_cast<off_t>(bytes)) {
-    return Error{EINVAL, "not sealed shared memory of this size"};
+    return Error{EINVAL,
+                 "the descriptor of the peer is not sealed shared memory of the right size: use "
+                 "the same version of softib for all programs"};
   }
   return {};
 }
@@ -47,11 +51,11 @@ bool map_at(std::uint8_t* where, int fd, std::size_t from, std::size_t bytes) {
 
 Result<FileDescriptor> make_shared_memory(const char* name, std::size_t bytes) {
   FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return failure("memfd_create");
+  if (!fd) return failure("cannot create shared memory");
   if (const int code = ipoib::set_file_size(fd.get(), bytes); code != 0) {
-    return Error{code, std::string("shared memory: ") + std::strerror(code)};
+    return Error{code, std::string("cannot allocate shared memory: ") + std::strerror(code)};
   }
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failure("F_ADD_SEALS");
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failure("cannot seal shared memory");
   return fd;
 }
 
@@ -66,7 +70,7 @@ Result<SharedMapping> SharedMapping::map_readonly(int fd, std::size_t bytes) {
 Result<SharedMapping> SharedMapping::map(int fd, std::size_t bytes, int protection) {
   if (const auto valid = check(fd, bytes); !valid) return valid.error();
   void* const memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) return failure("mmap");
+  if (memory == MAP_FAILED) return cannot_map();
   return SharedMapping(memory, bytes);
 }
 
@@ -74,11 +78,11 @@ Result<SharedMapping> SharedMapping::map_ring(int fd, std::size_t head, std::siz
   if (const auto valid = check(fd, head + ring); !valid) return valid.error();
   const std::size_t size = head + 2 * ring;
   void* const reserved = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (reserved == MAP_FAILED) return failure("mmap");
+  if (reserved == MAP_FAILED) return cannot_map();
   SharedMapping mapping(reserved, size);
   if (!map_at(mapping.data(), fd, 0, head + ring) ||
       !map_at(mapping.data() + head + ring, fd, head, ring)) {
-    return failure("mmap");
+    return cannot_map();
   }
   return mapping;
 }

@@ -44,7 +44,7 @@ Result<void> bind_at(int socket, int folder, const std::string& name) {
 
 Result<GuardedFd> listen_at(int folder, const std::string& name) {
   GuardedFd socket = make_socket();
-  if (!socket) return failure("cannot make a socket", errno);
+  if (!socket) return failure("cannot make a socket for " + name, errno);
   if (const auto bound = bind_at(socket.get(), folder, name); !bound) return bound.error();
   if (::listen(socket.get(), kListenBacklog) != 0) {
     return failure("cannot listen at " + name, errno);

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import pty
 import pwd
 import shutil
 import socket
@@ -284,6 +285,9 @@ def an_ordinary_user_has_a_private_folder():
         os.chown(private, nobody, -1)
         done = softib("show", env=environment, user=nobody)
         assert done.returncode == 1 and "others cannot enter" in done.stderr, done
+        done = softib("show", env=dict(environment, TMPDIR="/dev/null"), user=nobody)
+        equal(done.stderr, f"softib: no folder for emulated subnets: /dev/null/softib-{nobody}: Not a directory; set SOFTIB_DIR or "
+                           "XDG_RUNTIME_DIR\n")
         private.rmdir()
         private.mkdir(0o700)  # root's
         done = softib("show", env=environment, user=nobody)
@@ -310,9 +314,9 @@ def stop_names_the_programs_that_use_the_subnet():
         wait_for("ibping", lambda: subnet.nodes().get("b", {}).get("processes"))
         done = softib("stop", env=subnet.environment)
         equal(done.returncode, 0)
-        assert str(server.pid) in done.stderr, done.stderr
+        assert f"has ended; programs still use {folder}: " in done.stderr and str(server.pid) in done.stderr, done.stderr
         done = softib("stop", env=subnet.environment)
-        assert done.returncode == 1 and str(server.pid) in done.stderr, done
+        assert done.returncode == 1 and f"has ended, but programs use {folder}: " in done.stderr, done
         # A program that ends by itself removes the folder if it was the last one; after one that was
         # killed, the next softib does.
         server.kill()
@@ -370,6 +374,10 @@ def killed_subnet_goes_on_with_its_options():
         subnet.softib("set", "partition", "0x56", "a", "limited")
         before = subnet.nodes()["a"]
         subnet.kill_subnet()
+        done = softib("run", "--hca", "a", "true", env=subnet.environment)
+        equal((done.returncode, done.stderr),
+              (0, "softib: the process of subnet 'default' is not running: programs cannot join groups until softib subnet "
+               "runs again\n"))
         subnet.options = ("--tied",)
         subnet.start_subnet(stdin=subprocess.PIPE)
         after = subnet.nodes()["a"]
@@ -377,6 +385,13 @@ def killed_subnet_goes_on_with_its_options():
         equal([after[key] for key in ("pkeys", "mtu", "lid", "lmc")],
               [before[key] for key in ("pkeys", "mtu", "lid", "lmc")])
         subnet.kill_subnet()
+        stored = subnet.folder / "default" / "options"
+        options = json.loads(stored.read_text(encoding="ascii"))
+        del options["mtu"]
+        stored.write_text(json.dumps(options), encoding="ascii")
+        equal(softib("subnet", env=subnet.environment).stderr,
+              f"softib: the options of the earlier process in {stored} are not usable: a value is missing, or is none that softib "
+              "writes; give the options of the subnet, or end it with `softib stop`\n")
         # Options that are given replace them.
         subnet.options = ("--partition", "0x13=full")
         subnet.start_subnet()
@@ -488,6 +503,8 @@ def changes_that_a_subnet_refuses():
                ("pkey 0x22 a 1", "the port is not in that partition; softib show partitions lists its members"),
                ("cable nobody down", "there is no cable of nobody"),
                ("switch nowhere reset", "there is no switch 'nowhere'"),
+               ("hca softib-sm failed",
+                "softib-sm is the subnet manager's own port, which stays as it is: choose an HCA of a program"),
                ("port f up", "the HCA 'f' has failed"))
     with Subnet(SOFTIB) as subnet:
         for change in ("hca a present", "hca b present", "hca f present", "hca f failed", "address a 10.9.9.9"):
@@ -498,7 +515,41 @@ def changes_that_a_subnet_refuses():
         done = softib("exec", "--subnet", "default", "true", env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
         equal((done.returncode, done.stderr), (1, "softib: subnet 'default' is running; softib run uses it\n"))
         done = softib("run", "--hca", "f", "ibv_devices", env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
-        assert "restore it with `softib set hca f present`" in done.stderr, done.stderr
+        equal(done.stderr, "softib: the HCA 'f' has failed; restore it with `softib set hca f present`\n")
+        for arguments, status, message in (
+                (["/proc/nowhere"], 127, "softib: cannot run /proc/nowhere: No such file or directory"),
+                (["--capture", "/proc/nowhere", "true"], 1, "softib: cannot capture to /proc/nowhere: No such file or directory")):
+            done = softib("run", "--hca", "a", *arguments, env=subnet.environment)
+            equal((done.returncode, done.stderr), (status, message + "\n"))
+
+
+def a_capture_is_not_written_to_a_terminal():
+    with Subnet(SOFTIB) as subnet:
+        control, terminal = pty.openpty()
+        for arguments in (["capture", "-"], ["run", "--hca", "a", "--capture", "-", "true"]):
+            done = softib(*arguments, stdout=terminal, env=subnet.environment)
+            equal((done.returncode, done.stderr),
+                  (1, "softib: a capture is not written to a terminal: redirect the standard output\n"))
+        os.close(control)
+        os.close(terminal)
+
+
+def the_page_needs_xdg_open_to_be_opened():
+    with Subnet(SOFTIB) as subnet, subprocess.Popen([SOFTIB, "view", "--open"], env=dict(subnet.environment, PATH="/proc/nowhere"),
+                                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as view:
+        line = view.stderr.readline()
+        view.terminate()
+        equal(line, "softib: cannot open the page with xdg-open: No such file or directory\n")
+
+
+def the_library_alone_has_no_hca():
+    library = pathlib.Path(SOFTIB).parents[1] / "lib" / "libsoftib.so"
+    if not library.exists():
+        return  # of an installed program
+    need("ibv_devinfo")
+    done = subprocess.run(["ibv_devinfo"], env=dict(os.environ, LD_PRELOAD=str(library)), check=False, capture_output=True,
+                          text=True)
+    assert "softib: no emulated HCA: run the program under `softib run`\n" in done.stderr, done
 
 
 def queue_pairs_of_nobody_cannot_fail():
@@ -522,7 +573,8 @@ def automatic_start_tells_why_it_failed():
 
 
 need("ibstat", "ibping", "saquery")
-run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
+run_tests([a_capture_is_not_written_to_a_terminal, the_library_alone_has_no_hca, the_page_needs_xdg_open_to_be_opened,
+           wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
            json_has_keys_and_rates_in_one_form, topology_converts_and_draws,
            topology_says_what_is_wrong_and_what_is_skipped,

@@ -195,6 +195,9 @@ def it_goes_on_without_the_subnet_process():
         wait_for("it says so", lambda: view.get("subnet.json")["running"] is False)
         view.get("layout.json")
         equal(len(view.get("switch.json?name=leaf-1")["lft"]) > 0, True)
+        with View(subnet.environment) as late:
+            status, _, body = late.ask(late.path + "layout.json")
+            assert b"the subnet process does not run, and did not when this page began: start it (softib subnet)" in body, status
         program.kill()
 
 
@@ -236,7 +239,9 @@ def a_real_subnet():
                 return next(each for each in view.get("subnet.json")["nodes"] if each["description"] == "host-3")
             equal((host()["lid"], host()["counters"]["sent_bytes"]), (lids["host-3"], 100))
             equal(len(view.get("layout.json")["switches"]), 6)
-            equal(view.ask(view.path + "switch.json?name=leaf-1")[0], 404)
+            status, _, body = view.ask(view.path + "switch.json?name=leaf-1")
+            equal(status, 404)
+            assert b"the output of ibnetdiscover has no forwarding tables: see those of a switch with ibroute" in body, body
             counters.write_text(f"# Port extended counters: Lid {lids['host-3']} port 1\nPortXmitData:....50\n",
                                 encoding="utf-8")
             os.utime(counters, (time.time() + 5, time.time() + 5))
