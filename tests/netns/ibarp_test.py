@@ -134,6 +134,7 @@ class Ibarp(hosts.Pair):
         peer = self.right.ibarp("info")
         self.ibarp("replace", "10.44.0.2", "lladdr", f"{peer['qpn'] ^ 1}@{peer['gid']}")
         self.assertEqual(self.entry("10.44.0.2")["state"], "permanent")
+        self.assertIn("set by an operator, so ARP and ND do not change it", self.ibarp("explain", "10.44.0.2"))
         self.assertFalse(self.left.reaches("10.44.0.2"), "no such queue pair")
         self.ibarp("change", "10.44.0.2", "lladdr", peer["lladdr"])
         self.assert_reached()

@@ -308,7 +308,13 @@ class ByHand(Partitions):
             self.subnet.folder / "other.log", self.subnet.environment)
         self.addCleanup(other.end)
         wait_until(lambda: "ib1" in self.names(self.left), "ib1 is served")
-        self.assertIn("several ipoibd", self.ibarp(self.left, "interface", "add", RED, status=2))
+        for arguments, message in (
+                (["interface", "add", RED], 'several ipoibd are running: choose one by an interface of it with "dev IF"'),
+                (["add", "10.9.9.9", "gid", "fe80::1"], 'choose an interface with "dev IF": ib0 ib1'),
+                (["explain", "--from", "10.9.9.9"], 'there are several interfaces: choose one with "dev IF"')):
+            self.assertIn(message, self.ibarp(self.left, *arguments, status=2))
+        self.assertIn("none of the interfaces is an Ethernet one (ipoibd --ethernet)",
+                      self.ibarp(self.left, "stations", status=1))
         self.ibarp(self.left, "interface", "add", RED, "dev", "ib1")
         self.assertEqual(self.names(self.left), ["ib0", "ib1", "ib1.8001"])
 
