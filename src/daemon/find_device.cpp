@@ -26,6 +26,8 @@ std::string no_device(const Error& error) {
 Result<verbs::Device> try_once(const Options& options) {
   auto device = verbs::Device::open(options.device, options.port, options.gid_index);
   if (!device) return Error(device.error().code, no_device(device.error()));
+  // One that has failed may still be opened.
+  if (auto port = device->query(); !port) return port.error();
   return device;
 }
 

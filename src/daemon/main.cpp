@@ -92,7 +92,7 @@ std::optional<UsedRunFolder> use_run_folder(const Account& account) {
   const auto open = [&]() -> Result<Folder> {
     auto run = is_root ? give_run_folder(account.user.value_or(0), is_needed_by_its_owner)
                        : open_run_folder();
-    if (run && is_of_service(*run)) return Error(EEXIST, "stays");
+    if (run && is_of_service(*run)) return Error(EEXIST, "the folder of the service stays");
     return run;
   };
   const bool changes_user = is_root && account.user.value_or(0) != 0;
@@ -172,7 +172,10 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   handover::check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
     auto home = linux::TunDevice::namespace_of(interface.tun.get());
-    if (!home) throw std::runtime_error("the running ipoibd hands over an interface that has gone");
+    if (!home)
+      throw std::runtime_error(
+          "the running ipoibd hands over an interface that has gone: end it, and start this one "
+          "without --takeover");
     if (home->is_same_as(dependencies.home)) continue;
     interface.home = std::make_shared<const linux::NetworkNamespace>(std::move(*home));
   }
@@ -211,8 +214,9 @@ std::shared_ptr<const verbs::Device> open_backup(const verbs::Device& primary,
     return nullptr;
   }
   if (device->link_layer() != primary.link_layer()) {
-    throw std::runtime_error("--backup " + options.backup->text() +
-                             ": one port is of InfiniBand, the other one of RoCE");
+    throw std::runtime_error(
+        "--backup " + options.backup->text() +
+        ": one port is of InfiniBand, the other one of RoCE: choose two of one kind");
   }
   return std::make_shared<const verbs::Device>(std::move(*device));
 }
@@ -290,7 +294,7 @@ bool loses_device(const std::shared_ptr<const verbs::Device>& device, Dependenci
     reason = ended.reason;
   } catch (const std::runtime_error& error) {
     if (device->query()) throw;  // otherwise the loss of the device has caused the failure
-    reason = error.what();
+    reason = program::text_of(error);
   }
   dependencies.logs.daemon->log(message_id(events::kDeviceLost), spdlog::level::warn,
                                 "{}: waiting for {} to come back; the interfaces have no carrier",
@@ -406,6 +410,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ipoibd: %s\n", error.what());
     return kUsage;
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(ipoib::program::text_of(error));
   }
 }

@@ -39,8 +39,8 @@ std::optional<HostRoute> host_route(const ibarp_address& address) {
                                                                    &nl_socket_free);
   const std::unique_ptr<nl_addr, decltype(&nl_addr_put)> to(
       nl_addr_build(address.family, address.bytes, size_of(address.family)), &nl_addr_put);
-  if (!socket || !to) throw Failure(kFailed, "no memory for a request to the kernel");
-  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
+  const int error = socket && to ? nl_connect(socket.get(), NETLINK_ROUTE) : -NLE_NOMEM;
+  if (error < 0) {
     throw Failure(kFailed,
                   std::string("the kernel cannot be asked for a route: ") + nl_geterror(error));
   }

@@ -24,7 +24,7 @@ Status guarded(What what) {
     print_error(failure.what());
     return failure.status();
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(ipoib::program::text_of(error));
     return kFailed;
   }
 }

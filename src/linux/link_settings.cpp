@@ -23,9 +23,12 @@
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_error.hpp"
 #include "linux/netlink_message.hpp"
+#include "linux/netlink_sockets.hpp"
 
 namespace ipoib::linux {
 namespace {
+
+constexpr const char* kNoGenMode = "cannot keep the kernel from adding a link-local address";
 
 template <class Object>
 using Owner = std::unique_ptr<Object, void (*)(Object*)>;
@@ -45,20 +48,11 @@ Result<void> write_setting(const std::string& path, const std::string& value) {
   return {};
 }
 
-Result<Owner<nl_sock>> open_socket() {
-  Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
-  if (!socket) return netlink_error("cannot open a netlink socket", -NLE_NOMEM);
-  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
-    return netlink_error("cannot open a netlink socket", error);
-  }
-  return socket;
-}
-
 /// Sets an attribute over netlink, which asks for privileges in the interface's namespace only;
 /// most ioctls ask for those of the machine.
 Result<void> set_link_attribute(int interface_index, int attribute, std::uint32_t value,
                                 const std::string& name) {
-  const auto socket = open_socket();
+  const auto socket = NetlinkSockets::open_one();
   if (!socket) return socket.error();
   nl_msg* const change = nlmsg_alloc_simple(RTM_SETLINK, 0);
   if (change == nullptr) return netlink_error(name, -NLE_NOMEM);
@@ -92,7 +86,7 @@ Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secre
 }
 
 Result<void> disable_generated_link_local(int interface_index) {
-  const auto socket = open_socket();
+  const auto socket = NetlinkSockets::open_one();
   if (!socket) return socket.error();
   return disable_generated_link_local(socket->get(), interface_index);
 }
@@ -100,12 +94,12 @@ Result<void> disable_generated_link_local(int interface_index) {
 Result<void> disable_generated_link_local(nl_sock* socket, int interface_index) {
   const Owner<rtnl_link> original(rtnl_link_alloc(), &rtnl_link_put);
   const Owner<rtnl_link> change(rtnl_link_alloc(), &rtnl_link_put);
-  if (!original || !change) return netlink_error("addr_gen_mode", -NLE_NOMEM);
+  if (!original || !change) return netlink_error(kNoGenMode, -NLE_NOMEM);
   rtnl_link_set_ifindex(original.get(), interface_index);
   rtnl_link_inet6_set_addr_gen_mode(change.get(), IN6_ADDR_GEN_MODE_NONE);
   const int error = rtnl_link_change(socket, original.get(), change.get(), 0);
   if (error == 0 || error == -NLE_AF_NOSUPPORT || error == -NLE_OPNOTSUPP) return {};
-  return netlink_error("cannot set addr_gen_mode none", error);
+  return netlink_error(kNoGenMode, error);
 }
 
 Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
@@ -117,7 +111,7 @@ Result<void> set_queue_length(int interface_index, std::uint32_t packets) {
 }
 
 std::optional<std::string> name_of_alternative(const std::string& alternative) {
-  const auto socket = open_socket();
+  const auto socket = NetlinkSockets::open_one();
   nl_msg* const request = nlmsg_alloc_simple(RTM_GETLINK, 0);
   const Owner<nl_msg> owner(request, &nlmsg_free);
   if (!socket || request == nullptr) return std::nullopt;
@@ -140,7 +134,7 @@ std::optional<std::string> name_of_alternative(const std::string& alternative) {
 }
 
 Result<std::vector<AlternativeName>> alternative_names() {
-  const auto socket = open_socket();
+  const auto socket = NetlinkSockets::open_one();
   if (!socket) return socket.error();
   std::vector<AlternativeName> names;
   const ifinfomsg header{};
@@ -163,11 +157,12 @@ Result<std::vector<AlternativeName>> alternative_names() {
 }
 
 Result<void> add_alternative_name(int interface_index, const std::string& alternative) {
-  const auto socket = open_socket();
+  const std::string what = "cannot add the alternative name " + alternative;
+  const auto socket = NetlinkSockets::open_one();
   if (!socket) return socket.error();
   nl_msg* const change =
       nlmsg_alloc_simple(RTM_NEWLINKPROP, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND);
-  if (change == nullptr) return netlink_error("altname", -NLE_NOMEM);
+  if (change == nullptr) return netlink_error(what, -NLE_NOMEM);
   ifinfomsg header{};
   header.ifi_index = interface_index;
   nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
@@ -177,8 +172,7 @@ Result<void> add_alternative_name(int interface_index, const std::string& altern
   }
   // Frees the message in any case.
   const int error = nl_send_sync(socket->get(), change);
-  return error < 0 ? netlink_error("cannot add the alternative name " + alternative, error)
-                   : Result<void>();
+  return error < 0 ? netlink_error(what, error) : Result<void>();
 }
 
 }  // namespace ipoib::linux

@@ -25,6 +25,8 @@ struct NetlinkSockets {
 
   /// Opens them in the network namespace of the calling thread.
   [[nodiscard]] static Result<NetlinkSockets> open();
+  /// Opens one.
+  [[nodiscard]] static Result<Socket> open_one();
 };
 
 }  // namespace ipoib::linux

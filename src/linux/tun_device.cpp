@@ -124,12 +124,13 @@ Error foreign_interface(const std::string& name) {
 
 Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   if (options.name.empty() || options.name.size() >= IFNAMSIZ) {
-    return Error{EINVAL, "interface name \"" + options.name + "\": 1 to 15 characters"};
+    return Error{EINVAL, "the interface cannot have the name \"" + options.name +
+                             "\": 1 to 15 characters are needed"};
   }
   FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return clone_device_error(errno);
   FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!control) return failure("socket", errno);
+  if (!control) return failure("cannot open a socket", errno);
 
   const auto marked = options.mark.empty() ? std::nullopt : name_of_alternative(options.mark);
   const auto name = marked.value_or(options.name);
@@ -178,15 +179,17 @@ Result<void> TunDevice::discard(const std::string& mark) {
 Result<std::unique_ptr<TunDevice>> TunDevice::take(FileDescriptor device, std::uint32_t mtu,
                                                    const TunOptions& options) {
   ifreq request{};
-  if (ioctl(device.get(), TUNGETIFF, &request) != 0) return failure("not a TUN", errno);
+  if (ioctl(device.get(), TUNGETIFF, &request) != 0)
+    return failure("the other daemon hands over something else than a TUN", errno);
   const short wanted = flags_of(options);
   constexpr short kSignificant = kTunFlags | kTapFlags | IFF_MULTI_QUEUE;
   if ((request.ifr_flags & kSignificant) != wanted) {
-    return Error{EINVAL, std::string("interface ") + request.ifr_name + ": not a " +
-                             (options.mac ? "TAP" : "TUN") + " of ipoibd"};
+    return Error{EINVAL, std::string("interface ") + request.ifr_name +
+                             ": the other daemon hands over another kind than a " +
+                             (options.mac ? "TAP" : "TUN") + ": give it the same --ethernet"};
   }
   FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!control) return failure("socket", errno);
+  if (!control) return failure("cannot open a socket", errno);
   const int flags = fcntl(device.get(), F_GETFL);
   (void)fcntl(device.get(), F_SETFL, flags | O_NONBLOCK);
   std::unique_ptr<TunDevice> taken(
@@ -219,7 +222,7 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   const auto apply = [&](unsigned long command) {
     return ioctl(control_.get(), command, &request) == 0;
   };
-  if (!apply(SIOCGIFINDEX)) return failure(name_, errno);
+  if (!apply(SIOCGIFINDEX)) return failure("cannot read the settings of " + name_, errno);
   index_ = request.ifr_ifindex;
 
   if (auto done = configure_link_layer(options); !done) return done;
@@ -270,10 +273,11 @@ bool TunDevice::set_link_type() {
 /// Sets the type of a TUN, or the address of a new TAP.
 Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
   auto request = request_for(name_);
-  if (ioctl(control_.get(), SIOCGIFHWADDR, &request) != 0) return failure(name_, errno);
+  if (ioctl(control_.get(), SIOCGIFHWADDR, &request) != 0)
+    return failure("cannot read the settings of " + name_, errno);
   if (!options.mac) {
     if (request.ifr_hwaddr.sa_family != ARPHRD_INFINIBAND && !set_link_type()) {
-      return failure("link type of " + name_, errno,
+      return failure("cannot set the link type of " + name_, errno,
                      "ip link set " + name_ + " down, then try again");
     }
     return {};
@@ -283,14 +287,15 @@ Result<void> TunDevice::configure_link_layer(const TunOptions& options) {
   if (adopted_) return {};
   std::memcpy(request.ifr_hwaddr.sa_data, options.mac->bytes().data(), MacAddress::kSize);
   if (ioctl(control_.get(), SIOCSIFHWADDR, &request) != 0) {
-    return failure("address " + options.mac->to_string() + " of " + name_, errno);
+    return failure("cannot set the address " + options.mac->to_string() + " of " + name_, errno);
   }
   return {};
 }
 
 Result<void> TunDevice::change_flags(short set, short clear) {
   auto request = request_for(name_);
-  if (ioctl(control_.get(), SIOCGIFFLAGS, &request) != 0) return failure(name_, errno);
+  if (ioctl(control_.get(), SIOCGIFFLAGS, &request) != 0)
+    return failure("cannot read the settings of " + name_, errno);
   request.ifr_flags = static_cast<short>((request.ifr_flags | set) & ~clear);
   if (ioctl(control_.get(), SIOCSIFFLAGS, &request) != 0) {
     return failure("cannot change the flags of " + name_, errno);
@@ -302,7 +307,8 @@ Result<void> TunDevice::change_flags(short set, short clear) {
 /// process.
 Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   int size = sizeof(VirtioHeader);
-  if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0) return failure("TUNSETVNETHDRSZ", errno);
+  if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0)
+    return failure("cannot set the header size of " + name_, errno);
   const auto offer = [&](unsigned offloads) {
     return ioctl(fd_.get(), TUNSETOFFLOAD, static_cast<unsigned long>(offloads)) == 0;
   };
@@ -311,7 +317,7 @@ Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   accepted_.tcp = accepted_.udp || offer(TUN_F_CSUM | kTcpSegments);
   if (large_packets && accepted_.tcp && set_max_segments(index_, kMaxSegments)) return {};
   // Without the limit on segments a packet might not fit into a send queue.
-  if (!offer(TUN_F_CSUM) && !offer(0)) return failure("TUNSETOFFLOAD", errno);
+  if (!offer(TUN_F_CSUM) && !offer(0)) return failure("cannot set the offloads of " + name_, errno);
   return {};
 }
 
@@ -352,12 +358,13 @@ Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
   ifreq request{};
   if (ioctl(fd_.get(), TUNGETIFF, &request) != 0 ||
       ioctl(control_.get(), SIOCGIFMTU, &request) != 0) {
-    return unless_gone(failure("MTU of " + name_, errno));
+    return unless_gone(failure("cannot read the MTU of " + name_, errno));
   }
   const std::uint32_t wanted = mtu_.wanted(bytes, static_cast<std::uint32_t>(request.ifr_mtu));
   request.ifr_mtu = static_cast<int>(wanted);
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {
-    return unless_gone(failure("MTU " + std::to_string(bytes) + " of " + name_, errno));
+    return unless_gone(
+        failure("cannot set the MTU " + std::to_string(bytes) + " of " + name_, errno));
   }
   mtu_.was_set(wanted);
   return {};
@@ -380,7 +387,7 @@ void TunDevice::set_speed(std::uint32_t mbps) {
 Result<void> TunDevice::set_carrier(bool on) {
   int value = on ? 1 : 0;
   if (ioctl(fd_.get(), TUNSETCARRIER, &value) == 0) return {};
-  return unless_gone(failure("carrier of " + name_, errno));
+  return unless_gone(failure("cannot set the carrier of " + name_, errno));
 }
 
 /// Succeeds if the interface was deleted: it has no settings that could fail.

@@ -85,7 +85,7 @@ Result<AsyncEventReader> AsyncEventReader::open(const Device& device) {
   const int fd = device.context()->async_fd;
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return verbs_error("event descriptor of " + device.name(), errno);
+    return verbs_error("cannot read the events of " + device.name(), errno);
   }
   return AsyncEventReader(device.context(), device.port());
 }

@@ -80,7 +80,7 @@ Result<void> UdQueuePair::create_queues() {
   channel_.reset(ibv_create_comp_channel(device_.context()));
   if (!channel_) return verbs_error("cannot create a completion channel", errno);
   if (fcntl(channel_->fd, F_SETFL, O_NONBLOCK) != 0) {
-    return verbs_error("completion channel", errno);
+    return verbs_error("cannot make the completion channel non-blocking", errno);
   }
   auto queue = create_completion_queue();
   if (!queue) return queue.error();
@@ -187,7 +187,8 @@ void UdQueuePair::on_object_failed(const void* object) {
 }
 
 Result<void> UdQueuePair::restart() {
-  if (completions_failed_) return Error{EIO, "the completion queue has failed"};
+  if (completions_failed_)
+    return Error{EIO, "the completion queue has failed: the interface gets a new one"};
   if (auto done = bring_down(); !done) return done;
   return bring_up();
 }
@@ -202,7 +203,8 @@ Result<void> UdQueuePair::bring_up() {
   if (auto done = modify(attributes, kInit, "RESET to INIT"); !done) return done;
   // Receives are posted before RTR, so that the first datagram finds a buffer.
   post_receives(1);
-  if (broken_) return Error{ENOBUFS, "the device refuses receives"};
+  if (broken_)
+    return Error{ENOBUFS, "the device refuses all receives: see the log of the kernel (dmesg)"};
   attributes.qp_state = IBV_QPS_RTR;
   if (auto done = modify(attributes, IBV_QP_STATE, "INIT to RTR"); !done) return done;
   attributes.qp_state = IBV_QPS_RTS;

@@ -27,7 +27,7 @@ constexpr std::uint8_t kNoRmpp = 0;
 /// The error of umad_open_port(), whose return value identifies the step that failed; errno has the
 /// reason, if it is set.
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
-  const std::string what = "MADs of " + device + " port " + std::to_string(port);
+  const std::string what = "cannot send MADs by " + device + " port " + std::to_string(port);
   if (result == -EIO) {
     if (reason == EACCES || reason == EPERM) {
       return verbs_error(what, reason, "run as root, or give this user /dev/infiniband/umad*");
@@ -36,7 +36,9 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
     return verbs_error(what, reason == 0 ? EIO : reason,
                        "is /dev/infiniband/umad* there, and udev running?");
   }
-  if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices");
+  if (result == -ENODEV)
+    return verbs_error(what, ENODEV,
+                       "the device has gone, or has no MADs: ibstat -l lists those that have");
   if (result == -EINVAL) {
     return verbs_error(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
   }
@@ -94,7 +96,7 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   if (agent < 0) {
     const int reason = errno == 0 ? -agent : errno;
     umad_close_port(handle);
-    return verbs_error("SA agent on " + device, reason);
+    return verbs_error("cannot register for MADs of the SA on " + device, reason);
   }
   std::unique_ptr<UmadPort> opened(new UmadPort(device, port, handle, agent));
   opened->claim_reports();
@@ -127,7 +129,7 @@ Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration t
   const int result = umad_send(port_, agent, buffer.data(), static_cast<int>(mad.size()),
                                milliseconds(timeout), 0);
   if (result < 0) {
-    return verbs_error("MAD to LID " + std::to_string(to.lid.value()),
+    return verbs_error("cannot send a MAD to LID " + std::to_string(to.lid.value()),
                        errno == 0 ? -result : errno);
   }
   return {};

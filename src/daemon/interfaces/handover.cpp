@@ -18,7 +18,8 @@ namespace {
 constexpr std::chrono::seconds kPatience{10};
 
 Error out_of_place(const char* what) {
-  return Error(EPROTO, std::string("the other daemon sends ") + what);
+  return Error(EPROTO, std::string("the other daemon sends ") + what +
+                           ": start this one without --takeover, after the other one has ended");
 }
 
 /// Appends a list. Fails if it is empty, so that the number of messages is bounded.
@@ -42,7 +43,10 @@ Result<std::optional<Handover>> talk(Connection&& connection, const Hello& wante
     auto received = connection.receive();
     if (!received) {
       const bool is_late = received.error().code == EAGAIN;
-      return is_late ? Error(ETIMEDOUT, "the other daemon does not respond") : received.error();
+      return is_late ? Error(ETIMEDOUT,
+                             "the other daemon does not respond: end it, and start this one "
+                             "without --takeover")
+                     : received.error();
     }
     if (!*received) return std::optional<Handover>();
     const auto is_complete = assembly.add(std::move(**received));

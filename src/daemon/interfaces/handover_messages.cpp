@@ -302,12 +302,21 @@ void read(Input& /*in*/, Released& /*message*/) {}
 template <std::size_t I = 0>
 Result<Message> read_type(std::uint8_t type, Input& in) {
   if constexpr (I == std::variant_size_v<Message>) {
-    return Error{EPROTO, fmt::format("a message of the unknown type {}", type)};
+    return Error{
+        EPROTO,
+        fmt::format(
+            "the other daemon sends a message of the unknown type {}: it is of another version",
+            type)};
   } else {
     if (type != I + 1) return read_type<I + 1>(type, in);
     std::variant_alternative_t<I, Message> contents;
     read(in, contents);
-    if (!in.ok()) return Error{EPROTO, fmt::format("an invalid message of type {}", type)};
+    if (!in.ok())
+      return Error{
+          EPROTO,
+          fmt::format(
+              "the other daemon sends an invalid message of type {}: it is of another version",
+              type)};
     return Message(std::move(contents));
   }
 }

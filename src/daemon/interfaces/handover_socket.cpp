@@ -52,7 +52,9 @@ Result<std::optional<Received>> Connection::receive() {
   auto descriptors = AncillaryDescriptors::take(header);
   if (size == 0) return std::optional<Received>();
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    return Error(EPROTO, "a message that is too long, or has lost a descriptor");
+    return Error(EPROTO,
+                 "the other daemon sends a message that is too long, or has lost a descriptor: it "
+                 "is of another version, or this process has no free descriptor");
   }
   auto message = parse(ConstBytes(bytes).first(static_cast<std::size_t>(size)));
   if (!message) return message.error();

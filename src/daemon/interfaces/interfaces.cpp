@@ -219,10 +219,14 @@ void Interfaces::remove(PKey partition) {
   }
 }
 
+namespace {
+Error is_ending() { return {ESHUTDOWN, "the interface is ending: start ipoibd again"}; }
+}  // namespace
+
 Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey partition,
                                               const std::string& name) {
   const auto at = interfaces_.find(beside);
-  if (stopping_ || at == interfaces_.end()) return Error{ESHUTDOWN, "the interface is ending"};
+  if (stopping_ || at == interfaces_.end()) return is_ending();
   if (auto added = plan_.add(partition, name); !added) return added.error();
   auto its_name = plan_.name_of(partition);
   dependencies_.log.info("{}: adding the interface of partition {:#06x}, as requested", its_name,
@@ -240,8 +244,7 @@ Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey parti
 
 void Interfaces::delete_interface(InterfaceNumber number, Deleted done) {
   const auto at = interfaces_.find(number);
-  if (stopping_ || at == interfaces_.end())
-    return done(Error{ESHUTDOWN, "the interface is ending"});
+  if (stopping_ || at == interfaces_.end()) return done(is_ending());
   const auto& id = at->second->id();
   if (auto removed = plan_.remove(id.pkey); !removed) return done(removed.error());
   dependencies_.log.info("{}: deleting the interface of partition {:#06x}, as requested", id.name,

@@ -59,8 +59,8 @@ std::string request_reload(const Options& options) {
   std::string text;
   for (const auto& [process, daemon] : daemons) {
     if (::kill(process, SIGHUP) != 0) {
-      throw std::runtime_error("--reload: process " + std::to_string(process) + ": " +
-                               std::strerror(errno));
+      throw std::runtime_error("--reload: process " + std::to_string(process) +
+                               " cannot be asked: " + std::strerror(errno));
     }
     text += "process " + std::to_string(process) + " on " + daemon.port;
     for (const auto& name : daemon.interfaces)

@@ -47,7 +47,8 @@ void PidFile::write() {
   const std::string line = std::to_string(::getpid()) + '\n';
   if (::ftruncate(file_.get(), 0) != 0 ||
       ::pwrite(file_.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size())) {
-    throw std::runtime_error("--pid-file " + path_ + ": " + std::strerror(errno));
+    throw std::runtime_error("--pid-file " + path_ +
+                             ": cannot be written: " + std::strerror(errno));
   }
 }
 

@@ -49,7 +49,8 @@ std::optional<control::Response> progress(const IpAddress& address, link::Link& 
 Result<void> Resolutions::add(const control::ResolveRequest& request, Callback& done,
                               TimePoint now) {
   if (pending_.size() >= kMax)
-    return Error{EBUSY, "too many neighbours are being resolved: try again"};
+    return Error{EBUSY,
+                 std::to_string(kMax) + " neighbours are being resolved, the maximum: try again"};
   pending_.push_back({request.address, now + request.timeout, std::move(done)});
   return {};
 }

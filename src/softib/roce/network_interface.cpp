@@ -34,7 +34,9 @@ constexpr unsigned kMostHeaders = 80;
 
 struct Interfaces {
   Interfaces() {
-    if (::getifaddrs(&first) != 0) first = nullptr;
+    if (::getifaddrs(&first) == 0) return;
+    error = errno;
+    first = nullptr;
   }
   Interfaces(const Interfaces&) = delete;
   Interfaces& operator=(const Interfaces&) = delete;
@@ -42,6 +44,7 @@ struct Interfaces {
     if (first != nullptr) ::freeifaddrs(first);
   }
   ifaddrs* first = nullptr;
+  int error = 0;  ///< why they cannot be listed
 };
 
 /// The address of an entry; zero if it is none of IP.
@@ -103,6 +106,10 @@ std::string names_of(const Interfaces& all) {
 
 Result<NetworkInterface> read_interface(const std::string& name_or_address) {
   const Interfaces all;
+  if (all.error != 0) {
+    return Error{all.error,
+                 std::string("cannot list the network interfaces: ") + std::strerror(all.error)};
+  }
   NetworkInterface found;
   found.name = name_or_address;
   const auto address = ipoib::parse_ip_address(name_or_address);

@@ -46,9 +46,14 @@ Result<Attachment> Cables::find_one(const CableEnd& from, const std::optional<Ca
   };
   const std::string which = text(from) + (to ? " to " + text(*to) : "");
   if (found.empty()) return Error{ENOENT, "there is no cable of " + which};
+  // The port of `from`, which may be that of an HCA at the other end.
+  const Peer peer = std::as_const(manager_).switches().peer(found[0].switch_index, found[0].port);
+  const Node* const node = peer.kind == Peer::Kind::node ? manager_.node(peer.index) : nullptr;
+  const unsigned port =
+      node != nullptr && node->name == from.name ? node->port.number : found[0].port;
   return Error{EINVAL, std::to_string(found.size()) + " cables are of " + which +
-                           ": name the port, as in " + from.name + '[' +
-                           std::to_string(found[0].port) + ']'};
+                           ": name the port, as in " + from.name + '[' + std::to_string(port) +
+                           ']'};
 }
 
 Result<void> Cables::set(const CableEnd& from, const std::optional<CableEnd>& to,
