@@ -287,15 +287,22 @@ Sandbox::Sandbox(SandboxMode mode, std::shared_ptr<Logger> log) : log_(std::move
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   reporter_ = std::thread([this, from = std::move(reader)] { report(from.get()); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  Filter filter(mode);
-  filter.for_all_threads();
-  for (const auto& group : permitted_calls()) {
-    for (const char* const call : group.calls) filter.permit(call, CallUsers::control_thread);
+  try {
+    Filter filter(mode);
+    filter.for_all_threads();
+    for (const auto& group : permitted_calls()) {
+      for (const char* const call : group.calls) filter.permit(call, CallUsers::control_thread);
+    }
+    filter.load();
+  } catch (...) {
+    end_reports();
+    throw;
   }
-  filter.load();
 }
 
-Sandbox::~Sandbox() {
+Sandbox::~Sandbox() { end_reports(); }
+
+void Sandbox::end_reports() {
   g_refusals.store(-1);
   refusals_.reset();
   if (reporter_.joinable()) reporter_.join();

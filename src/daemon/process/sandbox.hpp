@@ -59,6 +59,7 @@ class Sandbox {
 
  private:
   void report(int refusals) const;
+  void end_reports();
 
   const std::shared_ptr<Logger> log_;
   FileDescriptor refusals_;  ///< write end of a pipe, for the signal handler
