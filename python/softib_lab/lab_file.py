@@ -170,9 +170,14 @@ class LabFileError(Exception):
     """What is wrong with a lab file: a line for each problem."""
 
     def __init__(self, file, problems):
-        self.problems = sorted(set(problems))
+        self.problems = sorted({dataclasses.replace(each, message=printable(each.message)) for each in problems})
         super().__init__("\n".join(f"{file}:{each.line}:{each.column}: {each.message}"
                                    for each in self.problems))
+
+
+def printable(text):
+    """Returns a text in which characters that a terminal would obey are written as in Python."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode() for each in text)
 
 
 def did_you_mean(word, names):
@@ -219,7 +224,12 @@ class Document:
             return [self._value(each, (*path, i), (*around, node)) for i, each in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, (*around, node))
-        return self._loader.construct_object(node)
+        try:
+            return self._loader.construct_object(node)
+        # What the package yaml raises for a value that its tag does not fit: of a tag in the file, such as !!bool.
+        except (ValueError, KeyError, AttributeError, OverflowError, yaml.constructor.ConstructorError):
+            self._problem(node, f"'{node.value}' is no value of the type {node.tag.rpartition(':')[2]}")
+            return None
 
     def _mapping(self, node, path, around):
         found = {}
@@ -306,8 +316,12 @@ def parse(text, file, name=None):
     except yaml.MarkedYAMLError as error:
         line, column = _position(error.problem_mark or error.context_mark)
         raise LabFileError(file, [Problem(line, column, f"no valid YAML: {error.problem}")]) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise LabFileError(file, [Problem(1, 1, f"no valid YAML: {error}")]) from None
+    except yaml.reader.ReaderError as error:
+        line, column = text.count("\n", 0, error.position) + 1, error.position - text.rfind("\n", 0, error.position)
+        raise LabFileError(file, [Problem(line, column, f"no valid YAML: the character {error.character:#x} is not "
+                                          "allowed")]) from None
+    except RecursionError:
+        raise LabFileError(file, [Problem(1, 1, "no lab: too many lists and mappings are within each other")]) from None
     problems = list(document.problems)
     validator = jsonschema.Draft202012Validator(_schema())
     for error in validator.iter_errors(document.value):
