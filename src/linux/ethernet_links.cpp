@@ -84,8 +84,7 @@ bool is_backup_port(const nlattr* link_info) {
   // nla_parse_nested() is not const-correct.
   auto* const nested = const_cast<nlattr*>(link_info);
   if (nla_parse_nested(info.data(), IFLA_INFO_MAX, nested, nullptr) < 0) return false;
-  const nlattr* const kind = info[IFLA_INFO_SLAVE_KIND];
-  if (kind == nullptr || nla_strcmp(kind, "bond") != 0) return false;
+  if (text_of(info[IFLA_INFO_SLAVE_KIND]) != "bond") return false;
   if (info[IFLA_INFO_SLAVE_DATA] == nullptr ||
       nla_parse_nested(port.data(), IFLA_BOND_SLAVE_MAX, info[IFLA_INFO_SLAVE_DATA], nullptr) < 0) {
     return false;
@@ -101,8 +100,8 @@ bool is_tap_of_a_guest(const nlattr* link_info) {
   // nla_parse_nested() is not const-correct.
   auto* const nested = const_cast<nlattr*>(link_info);
   if (nla_parse_nested(info.data(), IFLA_INFO_MAX, nested, nullptr) < 0) return false;
-  const nlattr* const kind = info[IFLA_INFO_KIND];
-  return kind != nullptr && (nla_strcmp(kind, "macvtap") == 0 || nla_strcmp(kind, "ipvtap") == 0);
+  const std::string_view kind = text_of(info[IFLA_INFO_KIND]);
+  return kind == "macvtap" || kind == "ipvtap";
 }
 
 bool concerns_ethernet_links(nlmsghdr* message) {

@@ -121,7 +121,7 @@ std::optional<std::string> name_of_alternative(const std::string& alternative) {
   std::string name;
   const auto take_name = [](nl_msg* message, void* out) -> int {
     const nlattr* const found = nlmsg_find_attr(nlmsg_hdr(message), sizeof(ifinfomsg), IFLA_IFNAME);
-    if (found != nullptr) *static_cast<std::string*>(out) = nla_get_string(found);
+    if (found != nullptr) *static_cast<std::string*>(out) = text_of(found);
     return NL_OK;
   };
   nl_socket_modify_cb(socket->get(), NL_CB_VALID, NL_CB_CUSTOM, take_name, &name);
@@ -146,7 +146,7 @@ Result<std::vector<AlternativeName>> alternative_names() {
     int left = 0;
     nla_for_each_nested(at, list, left) {
       if (nla_type(at) != IFLA_ALT_IFNAME) continue;
-      names.push_back({nla_get_string(name), nla_get_string(at)});
+      names.push_back({std::string(text_of(name)), std::string(text_of(at))});
     }
   };
   const auto listed = netlink_dump(

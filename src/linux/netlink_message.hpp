@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
@@ -56,6 +58,18 @@ inline std::optional<IpAddress> address_of(const nlattr* attribute, int family) 
 
 inline IpAddress unspecified(int family) {
   return family == AF_INET ? IpAddress(Ipv4Address{}) : IpAddress(Ipv6Address{});
+}
+
+/// Of an address of the family: the longest prefix.
+inline std::size_t bits_of(int family) {
+  return 8 * (family == AF_INET ? Ipv4Address::kSize : Ipv6Address::kSize);
+}
+
+/// A text, which may lack its terminating NUL; empty if there is none.
+inline std::string_view text_of(const nlattr* attribute) {
+  if (attribute == nullptr) return {};
+  const auto* const text = static_cast<const char*>(nla_data(attribute));
+  return {text, strnlen(text, static_cast<std::size_t>(nla_len(attribute)))};
 }
 
 /// A family header as the payload of a request.

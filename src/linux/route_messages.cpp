@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
 
 #include "linux/netlink_message.hpp"
 
@@ -90,6 +89,7 @@ std::optional<RouteOfTable> parts_of(nlmsghdr* message, int interface_index) {
   RouteOfTable found{.table = number_of(attributes[RTA_TABLE]).value_or(header->rtm_table),
                      .route = {}};
   if (found.table == RT_TABLE_LOCAL) return {};
+  if (header->rtm_dst_len > bits_of(family)) return {};
   HostRoute& route = found.route;
   route.destination = {address_of(attributes[RTA_DST], family).value_or(unspecified(family)),
                        header->rtm_dst_len};
@@ -152,7 +152,7 @@ std::optional<RouteChange> removed_route(nlmsghdr* message, int interface_index)
 
 std::optional<IpPrefix> prefix_of(const nlattr* attribute, int family, std::uint8_t bits) {
   const auto address = address_of(attribute, family);
-  if (!address || bits == 0) return std::nullopt;
+  if (!address || bits == 0 || bits > bits_of(family)) return std::nullopt;
   return IpPrefix{*address, bits};
 }
 
@@ -165,23 +165,18 @@ std::optional<PortRange> ports_of(const nlattr* attribute) {
   return PortRange{range.start, range.end};
 }
 
-std::string_view name_of(const nlattr* attribute) {
-  const auto* const text = static_cast<const char*>(nla_data(attribute));
-  return {text, strnlen(text, static_cast<std::size_t>(nla_len(attribute)))};
-}
-
 /// The conditions of a rule that a packet does not show.
 constexpr std::array kUnseenConditions{FRA_FWMARK, FRA_TUN_ID, FRA_UID_RANGE, FRA_L3MDEV};
 
 void read_interfaces(const Attributes<FRA_MAX>& attributes, const std::string& interface,
                      RoutingRule& rule) {
   if (const nlattr* const input = attributes[FRA_IIFNAME]; input != nullptr) {
-    rule.input = name_of(input) == "lo" ? RoutingRule::Input::host : RoutingRule::Input::network;
+    rule.input = text_of(input) == "lo" ? RoutingRule::Input::host : RoutingRule::Input::network;
   }
   if (const nlattr* const output = attributes[FRA_OIFNAME]; output != nullptr) {
     // The condition applies to sockets that are bound to the interface, which a packet does not
     // show.
-    rule.never = name_of(output) != interface;
+    rule.never = text_of(output) != interface;
     rule.is_certain &= rule.never;
   }
 }

@@ -246,6 +246,27 @@ class Troubleshooting(hosts.Pair):
         subprocess.run(["prlimit", "--memlock=65536:65536", "--pid", str(pid)], check=True)
         self.await_finding("warning", "locked memory", ["65536 bytes", "LimitMEMLOCK"], "check")
 
+    def test_no_rights(self):
+        """The daemon ends at its start, since it lacks a right"""
+        self.set_up()
+        daemon = self.left.run("setpriv", "--bounding-set=-net_admin", hosts.program("softib"), "run", "--hca", "left",
+                               "--", hosts.program("ipoibd"), "--port", "1", "--pkey", "0xffff", check=False)
+        self.assertEqual(daemon.returncode, 1)
+        self.assertIn("a TUN needs CAP_NET_ADMIN: run as root", daemon.stderr)
+        done = self.left.run(hosts.program("ibarp"), "check", "dev", "ib0", check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("no ipoibd runs this interface in this network namespace: start it, or see in its log", done.stderr)
+
+    @hosts.needs_users()
+    def test_user(self):
+        """A user can look, but not change anything"""
+        self.begin()
+        user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        self.assertEqual(self.ask("check", before=user)["daemon"]["verdict"], "ok")
+        done = self.left.run(*user, hosts.program("ibarp"), "flush", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ib0: only root may change anything here", done.stderr)
+
     def test_clock(self):
         """The times of the trace are not those of the host"""
         self.begin()

@@ -105,7 +105,8 @@ REFUSALS = {
          "--password-file /proc/nowhere: cannot be read: No such file or directory"),
         ("metrics --serve 127.0.0.1:0 --password-file /dev/null",
          "--password-file /dev/null: others may read it: chmod o= /dev/null"),
-        ("show dev nosuch", "nosuch: no ipoibd runs this interface in this network namespace"),
+        ("show dev nosuch", "nosuch: no ipoibd runs this interface in this network namespace: start it, or see in its log "
+                            "why it has ended"),
         ("groups", "no ipoibd is running in this network namespace"),
         ("stations", "no ipoibd is running in this network namespace"),
         ("-d 10.0.0.1", "no ipoibd is running in this network namespace"),

@@ -6,6 +6,7 @@
 #include <netlink/msg.h>
 
 #include <memory>
+#include <string_view>
 
 namespace ipoib::linux {
 namespace {
@@ -17,9 +18,11 @@ constexpr std::uint8_t kBackup = 1;
 /// IFLA_LINKINFO of a port of that kind of master.
 class PortInfo {
  public:
-  PortInfo(const char* kind, int attribute, std::uint8_t state) {
+  PortInfo(std::string_view kind, int attribute, std::uint8_t state) {
     nlattr* const info = nla_nest_start(message_.get(), IFLA_LINKINFO);
-    EXPECT_EQ(nla_put_string(message_.get(), IFLA_INFO_SLAVE_KIND, kind), 0);
+    EXPECT_EQ(
+        nla_put(message_.get(), IFLA_INFO_SLAVE_KIND, static_cast<int>(kind.size()), kind.data()),
+        0);
     nlattr* const data = nla_nest_start(message_.get(), IFLA_INFO_SLAVE_DATA);
     EXPECT_EQ(nla_put_u8(message_.get(), attribute, state), 0);
     nla_nest_end(message_.get(), data);
@@ -38,6 +41,7 @@ TEST(EthernetLinks, ABackupPortOfABondIsKnown) {
   EXPECT_FALSE(PortInfo("bond", IFLA_BOND_SLAVE_STATE, kActive).is_backup());
   EXPECT_FALSE(PortInfo("bond", IFLA_BOND_SLAVE_MII_STATUS, kBackup).is_backup());
   EXPECT_FALSE(PortInfo("bridge", IFLA_BRPORT_STATE, kBackup).is_backup());
+  EXPECT_TRUE(PortInfo(std::string_view("bond", 5), IFLA_BOND_SLAVE_STATE, kBackup).is_backup());
   EXPECT_FALSE(is_backup_port(nullptr));
 }
 

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
@@ -39,6 +40,9 @@ class RouteMessage {
     return route_concerns(nlmsg_hdr(message_.get()), interface_index);
   }
 
+  [[nodiscard]] nlmsghdr* message() { return nlmsg_hdr(message_.get()); }
+  [[nodiscard]] rtmsg& header() { return *static_cast<rtmsg*>(nlmsg_data(message())); }
+
  private:
   std::unique_ptr<nl_msg, void (*)(nl_msg*)> message_{nlmsg_alloc_simple(RTM_NEWROUTE, 0),
                                                       &nlmsg_free};
@@ -57,6 +61,25 @@ TEST(RouteConcerns, PerhapsAnInterfaceOfANexthopObject) {
   EXPECT_TRUE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOurs).concerns(kOurs));
   EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOther).concerns(kOurs));
   EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).hop(kOther).concerns(kOurs));
+}
+
+TEST(RouteMessages, APrefixThatIsLongerThanAnAddressIsRefused) {
+  constexpr std::uint8_t kLongest = 32;
+  for (const std::uint8_t length : {kLongest, std::uint8_t{kLongest + 1}}) {
+    const bool is_valid = length == kLongest;
+    RouteMessage route;
+    route.header().rtm_dst_len = length;
+    route.number(RTA_DST, 0x01020304).number(RTA_OIF, kOurs);
+    EXPECT_EQ(route_of(route.message(), kOurs, {}).has_value(), is_valid);
+
+    RouteMessage rule;  // the headers have the same size
+    rule.header().rtm_src_len = length;
+    rule.header().rtm_type = FR_ACT_TO_TBL;
+    rule.number(FRA_SRC, 0x01020304);
+    const auto found = rule_of(rule.message(), "ib0");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->source.has_value(), is_valid);
+  }
 }
 
 }  // namespace
