@@ -406,10 +406,11 @@ void Device::dispatch(const hca::AsyncEvent& event) {
 }
 
 void Device::report_drops(std::uint8_t port) {
-  using Counters = hca::ReportedCounters;
-  static_assert(std::has_unique_object_representations_v<Counters>);
-  const Counters& now = hca_.counters();
-  if (std::memcmp(&now, &reported_, sizeof now) == 0) return;  // nearly always
+  const auto& now = hca_.counters();
+  const hca::ReportedCounters& of_now = now;
+  const hca::ReportedCounters& before = reported_;
+  static_assert(std::has_unique_object_representations_v<hca::ReportedCounters>);
+  if (std::memcmp(&of_now, &before, sizeof before) == 0) return;  // nearly always
   for (const auto& drop : kDrops) {
     const auto by = now.*drop.counter - reported_.*drop.counter;
     if (by != 0) endpoint_.count_at(port, drop.reported_as, by);

@@ -182,7 +182,7 @@ class Device final : public endpoint::PacketReceiver {
   std::atomic<bool> must_resume_ = false;       ///< connections; read without the lock
   std::atomic<std::size_t> device_memory_ = 0;  ///< bytes in use
   ipoib::TimePoint deadline_ = ipoib::kNever;   ///< of the endpoint
-  hca::ReportedCounters reported_;              ///< those that the endpoint has counted
+  hca::HcaCounters reported_;                   ///< those that the endpoint has counted
   std::vector<Context*> contexts_;
   transport::Patience patience_;  ///< with receivers, when connections end
 };
