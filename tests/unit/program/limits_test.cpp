@@ -4,9 +4,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "program/files.hpp"
 
@@ -56,6 +58,12 @@ TEST(Limits, AFileThatMayNotGrowIsAnError) {
   ASSERT_TRUE(replaced.has_error());
   EXPECT_EQ(replaced.error().code, EFBIG);
   EXPECT_NE(::access(path.c_str(), F_OK), 0) << "nothing half made is left";
+}
+
+TEST(Text, HasNoNumberOfBoost) {
+  const boost::system::system_error failed(ENOMEM, boost::system::system_category(), "epoll");
+  EXPECT_EQ(text_of(failed), "epoll: Cannot allocate memory");
+  EXPECT_EQ(text_of(std::runtime_error("ib0 [1]")), "ib0 [1]");
 }
 
 }  // namespace

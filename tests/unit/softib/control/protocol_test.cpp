@@ -91,7 +91,11 @@ TEST(ControlProtocol, WritesPKeysAsStrings) {
     const auto line =
         std::string(R"({"command":"move-pkey","hca":"a","index":1,"pkey":)") + key + '}';
     ASSERT_FALSE(parse_request(line)) << line;
-    EXPECT_THAT(parse_request(line).error().message, testing::HasSubstr("'pkey'")) << line;
+    EXPECT_THAT(
+        parse_request(line).error().message,
+        testing::HasSubstr("'pkey' is missing or invalid: use the softib that has started the "
+                           "subnet"))
+        << line;
   }
 }
 

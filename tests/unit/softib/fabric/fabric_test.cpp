@@ -458,7 +458,17 @@ TEST_F(FabricTest, RefusesAFileOfAnotherSize) {
   std::ofstream(path_) << "not a fabric file";
   const auto opened = FabricWriter::create_or_adopt(path_);
   ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().message, testing::HasSubstr("remove " + folder_.path()));
+  EXPECT_THAT(opened.error().message, testing::HasSubstr(" is not usable: "));
+  EXPECT_THAT(opened.error().message,
+              testing::EndsWith("; stop the subnet's processes and remove " + folder_.path()));
+}
+
+TEST_F(FabricTest, RefusesAFileOfAnotherTopology) {
+  (void)writer();
+  EXPECT_EQ(FabricWriter::create_or_adopt(path_, {.switches = 2, .ports = 4}).error().message,
+            path_ +
+                " is of a subnet with another topology; end its programs, and remove it with "
+                "`softib stop`");
 }
 
 TEST_F(FabricTest, RefusesAFileOfAnotherKind) {

@@ -34,6 +34,10 @@ class SharedFile : public testing::Test {
     const auto file = open_shared(folder_.get(), "file", if_missing);
     return file ? 0 : file.error().code;
   }
+  /// Why the file is not opened.
+  [[nodiscard]] std::string refusal() const {
+    return open_shared(folder_.get(), "file", IfMissing::fail).error().message;
+  }
   [[nodiscard]] bool outside_is_untouched() const {
     return fs::file_size(outside_) == 8 && fs::status(outside_).permissions() == fs::perms(0600);
   }
@@ -63,6 +67,7 @@ TEST_F(SharedFile, KeepsTheModeOfAnExistingFile) {
 TEST_F(SharedFile, RefusesLinks) {
   fs::create_symlink(outside_, inside_);
   EXPECT_EQ(code_of(IfMissing::create), EPERM);
+  EXPECT_EQ(refusal(), "file is a symbolic link, which softib does not follow: remove it");
   fs::remove(inside_);
   fs::create_symlink(elsewhere_ / "new", inside_);
   EXPECT_EQ(code_of(IfMissing::create), EPERM);
@@ -70,6 +75,7 @@ TEST_F(SharedFile, RefusesLinks) {
   fs::remove(inside_);
   fs::create_hard_link(outside_, inside_);
   EXPECT_EQ(code_of(IfMissing::create), EPERM);
+  EXPECT_EQ(refusal(), "file is not a regular file with a single link: remove it");
   EXPECT_TRUE(outside_is_untouched());
 }
 
