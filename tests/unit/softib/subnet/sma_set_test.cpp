@@ -472,6 +472,8 @@ TEST_F(SmaSet, RouteToAMissingNodeIsHarmless) {
 
 TEST_F(SmaSet, SettersOfSmDecisionsAreRefused) {
   EXPECT_EQ(subnet.set_lid(host, Lid(9)).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.set_lid(host, Lid(9)).error().message,
+            "an external subnet manager (--sm none) decides that: change its configuration");
   EXPECT_EQ(subnet.set_mtu(host, 3).error().code, EOPNOTSUPP);
   EXPECT_EQ(subnet.set_membership(host, PKey(0x12), Membership::full).error().code, EOPNOTSUPP);
   EXPECT_EQ(subnet.move_pkey(host, PKey(0xffff), 2).error().code, EOPNOTSUPP);
@@ -985,6 +987,8 @@ TEST_F(LinkErrors, PortsOfASwitchReportOneAfterTheOther) {
 TEST_F(LinkErrors, ALinkThatIsDownHasNone) {
   ASSERT_TRUE(subnet.set_cable(kLeaf, {}, CableState::down));
   EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableState::stall).error().code, EHOSTDOWN);
+  EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableState::stall).error().message,
+            "the link of the cable is down: set the cable up before");
   EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableSettings{.overruns = 9}).error().code, EHOSTDOWN);
 }
 

@@ -85,7 +85,8 @@ TEST_F(TwoPortHcas, AnHcaWithOneCableIsOneNode) {
   EXPECT_EQ(port(host).number, 2);
   EXPECT_EQ(port(host).hca_ports, 2);
   EXPECT_EQ(subnet.find_port(host, 0).value(), host);
-  EXPECT_EQ(subnet.find_port(host, 1).error().code, EINVAL);
+  EXPECT_EQ(subnet.find_port(host, 1).error().message,
+            "the HCA 'host-2' has no cable at its port 1");
 }
 
 TEST_F(TwoPortHcas, ProgramsMayNameAPort) {
@@ -134,7 +135,8 @@ TEST_F(TwoPortHcas, OnePortFailsWithoutTheOther) {
   EXPECT_EQ(port(one).state, PortState::active);
   ASSERT_TRUE(subnet.set_cable({"host-1", 2}, {}, CableState::up));
   EXPECT_EQ(port(other).state, PortState::active);
-  EXPECT_EQ(subnet.set_cable({"host-1", 0}, {}, CableState::down).error().code, EINVAL);
+  EXPECT_EQ(subnet.set_cable({"host-1", 0}, {}, CableState::down).error().message,
+            "2 cables are of host-1: name the port, as in host-1[1]");
 }
 
 TEST_F(TwoPortHcas, TheHcaFailsAsAWhole) {
