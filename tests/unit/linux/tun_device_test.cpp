@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
@@ -150,6 +151,21 @@ TEST_F(TunDeviceTest, DoesNotTakeATunOfAnotherProgram) {
 }
 
 /// The operator may have set it down.
+TEST_F(TunDeviceTest, TakesNothingElse) {
+  const auto why = [](FileDescriptor device, const TunOptions& options) {
+    return TunDevice::take(std::move(device), 0, options).error().message;
+  };
+  EXPECT_THAT(why(FileDescriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)), {.name = "ib0"}),
+              testing::StartsWith("the other daemon hands over something else than a TUN: "));
+  const auto tun = open_tun();
+  EXPECT_EQ(why(FileDescriptor(::dup(tun->descriptor())),
+                {.name = "ib0", .mac = MacAddress(0x0200'0000'0001)}),
+            "interface ib0: the other daemon hands over another kind than a TAP: give it the same "
+            "--ethernet");
+  EXPECT_EQ(TunDevice::open({.name = ""}).error().message,
+            "the interface cannot have the name \"\": 1 to 15 characters are needed");
+}
+
 TEST_F(TunDeviceTest, ATakenInterfaceStaysAsItIs) {
   const auto tun = open_tun();
   ASSERT_TRUE(tun->set_carrier(true));

@@ -155,6 +155,8 @@ TEST_F(SocketExchangeTest, ASlotThatCannotBeGetsNoAnswer) {
   const auto borrowed = borrow(QpnLayout::kSlots);
   ASSERT_FALSE(borrowed);
   EXPECT_EQ(borrowed.error().code, EPROTO);
+  EXPECT_NE(borrowed.error().message.find("no answer of the process of the RoCE port: "),
+            std::string::npos);
   EXPECT_TRUE(slots_.empty());
 }
 
@@ -180,6 +182,8 @@ TEST_F(SocketExchangeTest, AFloodIsAnsweredInTurnsAndRefusesOthers) {
   const auto refused = borrow_sockets(folder_, 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EAGAIN);
+  EXPECT_NE(refused.error().message.find("cannot ask the process of the RoCE port: "),
+            std::string::npos);
   answer();
   EXPECT_EQ(slots_.size(), std::min(sent, kAtOnce));
 }
@@ -189,6 +193,8 @@ TEST_F(SocketExchangeTest, WithoutAProcessOfThePortItIsNotReached) {
   const auto dead = borrow_sockets(folder_, 0);
   ASSERT_FALSE(dead);
   EXPECT_EQ(dead.error().code, ECONNREFUSED);
+  EXPECT_NE(dead.error().message.find("cannot reach the process of the RoCE port: "),
+            std::string::npos);
   const auto none = borrow_sockets(fabric::SubnetFolder(root_ / "other"), 0);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ENOENT);
