@@ -160,9 +160,10 @@ Error Connection::not_found() const {
   const auto tun = tun_interfaces();
   const auto found = tun.find(interface_);
   if (found == tun.end()) {
-    return {ENODEV, interface_ +
-                        ": no ipoibd runs this interface in this network namespace: start it, or see "
-                        "in its log why it has ended"};
+    return {ENODEV,
+            interface_ +
+                ": no ipoibd runs this interface in this network namespace: start it, or see "
+                "in its log why it has ended"};
   }
   if (found->second) {
     return {ESRCH,

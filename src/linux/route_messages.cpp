@@ -19,6 +19,7 @@ namespace {
 std::vector<NextHopObject::Member> members_of(const nlattr* attribute) {
   std::vector<nexthop_grp> members(static_cast<std::size_t>(nla_len(attribute)) /
                                    sizeof(nexthop_grp));
+  if (members.empty()) return {};
   std::memcpy(members.data(), nla_data(attribute), members.size() * sizeof(nexthop_grp));
   std::vector<NextHopObject::Member> out;
   out.reserve(members.size());

@@ -88,7 +88,7 @@ class Packaging(unittest.TestCase):
             lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
             self.assertEqual(lines[0][0], "FROM", path)
             for instruction, rest in lines:
-                self.assertIn(instruction, ("FROM", "COPY", "RUN", "ENTRYPOINT"), path)
+                self.assertIn(instruction, ("FROM", "ARG", "COPY", "RUN", "ENTRYPOINT"), path)
                 if instruction == "COPY":
                     copied = {each.split("_")[0].removesuffix(".deb") for each in rest.split() if each.endswith(".deb")}
                     self.assertTrue(copied and copied <= set(packages), (path, copied))

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <linux/fib_rules.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
@@ -61,6 +62,19 @@ TEST(RouteConcerns, PerhapsAnInterfaceOfANexthopObject) {
   EXPECT_TRUE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOurs).concerns(kOurs));
   EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOther).concerns(kOurs));
   EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).hop(kOther).concerns(kOurs));
+}
+
+TEST(RouteMessages, AGroupOfNexthopObjectsMayBeEmpty) {
+  const std::unique_ptr<nl_msg, void (*)(nl_msg*)> message(nlmsg_alloc_simple(RTM_NEWNEXTHOP, 0),
+                                                           &nlmsg_free);
+  const nhmsg header{};
+  ASSERT_EQ(nlmsg_append(message.get(), const_cast<nhmsg*>(&header), sizeof header, NLMSG_ALIGNTO),
+            0);
+  ASSERT_EQ(nla_put(message.get(), NHA_GROUP, 0, nullptr), 0);
+  const auto object = nexthop_of(nlmsg_hdr(message.get()), kOurs);
+  ASSERT_TRUE(object);
+  EXPECT_TRUE(object->members.empty());
+  EXPECT_FALSE(object->hop);
 }
 
 TEST(RouteMessages, APrefixThatIsLongerThanAnAddressIsRefused) {
