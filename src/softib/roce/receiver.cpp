@@ -96,9 +96,13 @@ std::size_t Receiver::deliver(const Received& received, ConstBytes datagrams, Ha
 
 /// Checks the datagrams in a buffer. Returns their number, right or wrong.
 std::size_t Receiver::check(const Received& received, ReceiveBuffer& buffer, Handler& handler) {
+  if (received.bytes == 0) {
+    handler.malformed();
+    return 1;
+  }
   const auto each = received.segment == 0 ? received.bytes : received.segment;
   if (each < kLeastPayload) {
-    const auto count = each == 0 ? 1 : (received.bytes + each - 1) / each;
+    const auto count = (received.bytes + each - 1) / each;
     for (std::size_t i = 0; i < count; ++i) handler.malformed();
     return count;
   }

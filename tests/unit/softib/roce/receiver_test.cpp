@@ -68,12 +68,13 @@ TEST_F(ReceiverTest, WhatCannotBeAPacketIsMalformed) {
     EXPECT_EQ(deliver({Bytes(bytes)}, 0), 1U);
   }
   EXPECT_EQ(deliver({}, 0), 1U);
+  EXPECT_EQ(deliver({}, 80), 1U);
   EXPECT_EQ(deliver({Bytes(12), Bytes(12), Bytes(4)}, 12), 3U);
-  EXPECT_EQ(arrivals_.bad, 7U);
+  EXPECT_EQ(arrivals_.bad, 8U);
   EXPECT_EQ(deliver({datagram(kLeastPayload, 0)}, 0), 1U);
   EXPECT_EQ(deliver({datagram(kMostPayload / 4 * 4, 0)}, 0), 1U);
   EXPECT_EQ(arrivals_.packets.size(), 2U);
-  EXPECT_EQ(arrivals_.bad, 7U);
+  EXPECT_EQ(arrivals_.bad, 8U);
   EXPECT_EQ(arrivals_.wrong, 0U);
 }
 
