@@ -26,7 +26,7 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   python3-matplotlib python3-pyverbs perftest qperf dapl2-utils libfabric-bin librdmacm-dev rdmacm-utils ucx-utils
   openmpi-bin libopenmpi-dev mpich libmpich-dev fio tgt libiscsi-bin
   libiscsi-dev e2fsprogs ibacm srptools ibutils dnsmasq-base udhcpc radvd
-  isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind
+  isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind ceph-mon ceph-osd ceph-common
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync
   prometheus containernetworking-plugins python3-jsonschema python3-yaml abigail-tools doxygen python3-cffi keepalived strace)
 # They compile and link in half the time; llvm-16 has the symbolizer.
