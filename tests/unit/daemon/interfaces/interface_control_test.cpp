@@ -598,6 +598,7 @@ TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {
                  [&](const control::Response& response) { responses.push_back(response); });
   ASSERT_EQ(responses.size(), 1U);
   EXPECT_EQ(responses[0].error().code, EBUSY);
+  EXPECT_EQ(responses[0].error().message, "the interface is too busy: try again");
 }
 
 TEST_F(InterfaceControlTest, AddsTheCommonCounters) {

@@ -199,6 +199,10 @@ TEST_F(InterfacePlanTest, RefusesWhatCannotBeAdded) {
   EXPECT_EQ(code(kRed, "0123456789abcdef"), EINVAL);
   EXPECT_EQ(code(kRed, "ib0"), EEXIST) << "another interface has the name";
   EXPECT_EQ(code(kBlue, ""), EEXIST);
+  EXPECT_THAT(plan.add(kBlue, "").error().message,
+              ::testing::MatchesRegex("partition 0x.... has the interface .* already"));
+  EXPECT_THAT(plan.add(kRed, "a/b").error().message,
+              ::testing::StartsWith("a/b: the name must be a name of 1 to 15 characters"));
   ASSERT_TRUE(plan.remove(kBlue));
   EXPECT_EQ(code(kBlue, ""), EBUSY);
   EXPECT_TRUE(by_operator.added.empty());

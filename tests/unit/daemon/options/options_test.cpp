@@ -293,6 +293,9 @@ TEST(OptionsTest, RefusesInvalidVlans) {
 
 TEST(OptionsTest, AVlanNeedsATapThatCarriesIt) {
   EXPECT_THAT(error_for({"--vlan", "18=0x8012"}), HasSubstr("--ethernet"));
+  EXPECT_THAT(
+      error_for({"--ethernet", "--pkey", "0xffff", "--pkey", "0x8012", "--vlan", "18=0x8012"}),
+      HasSubstr("--vlan 18=0x8012: has no interface of its own: leave out --pkey 0x8012"));
   EXPECT_THAT(error_for({"--ethernet=0x8001", "--vlan", "18=0x8012"}), HasSubstr("interface ib0"));
   EXPECT_THAT(
       error_for({"--ethernet", "--pkey", "0x8001", "--pkey", "0x8002", "--vlan", "18=0x8012"}),
@@ -588,7 +591,7 @@ TEST_F(ConfigFolderTest, HasALimitedNumberOfFiles) {
   for (std::size_t i = 0; i <= kMaxConfigurationFiles; ++i) {
     write("ipoibd.conf.d/" + std::to_string(i) + ".conf", "");
   }
-  EXPECT_THAT(error_for({}, folder_), HasSubstr("more than 64 configuration files"));
+  EXPECT_THAT(error_for({}, folder_), HasSubstr("more than 64 configuration files: merge some"));
 }
 
 TEST(OptionsTest, HelpListsDefaults) {

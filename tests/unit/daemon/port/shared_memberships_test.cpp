@@ -362,6 +362,7 @@ TEST_F(SharedMembershipsTest, ReportsAFileThatAnotherProcessKeepsLocked) {
   const auto refused = SharedMemberships::open(folder.path(), "mlx5_0-4");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EBUSY);
+  EXPECT_EQ(refused.error().message, path + ": another process keeps it locked (lslocks)");
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 

@@ -103,6 +103,8 @@ TEST_F(AdminTest, CountersOfTheEthernetViewAreThoseOfATap) {
 
 TEST_F(AdminTest, ListsStationsInPages) {
   EXPECT_EQ(ask(control::StationsRequest{}).error().code, EOPNOTSUPP);
+  EXPECT_THAT(ask(control::ResolveRequest{kPeer, {}}).error().message,
+              HasSubstr(": nobody waits for it"));
   ethernet_.emplace(ethernet::View::Limits{16, 64}, HashKey{1, 2}, frames_);
   EXPECT_TRUE(reply<control::StationPage>(control::StationsRequest{}).stations.empty());
   HostView host;

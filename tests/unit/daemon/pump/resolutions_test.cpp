@@ -134,7 +134,9 @@ TEST_F(ResolutionsTest, AreBounded) {
   make();
   for (std::size_t i = 0; i < Resolutions::kMax; ++i) ask(kPeer);
   Resolutions::Callback done = [](const control::Response&) {};
-  EXPECT_EQ(resolutions_.add({kPeer, kTimeout}, done, now).error().code, EBUSY);
+  EXPECT_EQ(
+      resolutions_.add({kPeer, kTimeout}, done, now).error().message,
+      std::to_string(Resolutions::kMax) + " neighbours are being resolved, the maximum: try again");
   EXPECT_TRUE(done) << "it is still the caller's";
 }
 

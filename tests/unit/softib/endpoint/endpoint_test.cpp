@@ -583,7 +583,10 @@ TEST_F(EndpointTest, RefusesALinkedLockFile) {
   EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
   std::filesystem::remove(lock);
   std::filesystem::create_hard_link(precious, lock);
-  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
+  EXPECT_THAT(
+      Endpoint::attach_node(subnet_.folder(), 2).error().message,
+      testing::EndsWith(" with a single link: remove it; its files are not those of softib, or "
+                        "it is the subnet of another user (softib list)"));
   EXPECT_EQ(std::filesystem::file_size(precious), 8U);
   EXPECT_EQ(std::filesystem::status(precious).permissions(), std::filesystem::perms(0600));
 }
@@ -962,6 +965,9 @@ TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
   const auto stale = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(stale);
   EXPECT_EQ(stale.error().code, ESTALE);
+  EXPECT_THAT(stale.error().message,
+              testing::MatchesRegex(
+                  "cannot attach to the HCA in .*: the subnet has just ended: start it again"));
 }
 
 /// Every process of the subnet may open the file for writing, and so lock it.
@@ -979,6 +985,8 @@ TEST_F(EndpointTest, DoesNotWaitForEverToTakeASlot) {
   program.join();
   ASSERT_FALSE(*slot);
   EXPECT_EQ(slot->error().code, EBUSY);
+  EXPECT_THAT(slot->error().message,
+              testing::EndsWith("another process keeps the subnet locked: lslocks shows which"));
 }
 
 // MADs.
