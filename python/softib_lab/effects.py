@@ -307,6 +307,10 @@ class Effects:
             for key in [key for key in processes if key[0] == name]:
                 processes.pop(key).end()
         self.hosts.pop(name, None)
+        # What is in a namespace goes later than its name, and the other end of a veth with it.
+        found = host.run(["ip", "-json", "-n", name, "link", "show", "type", "veth"], self.environment, check=False)
+        for link in json.loads(found.stdout or "[]"):
+            host.run(["ip", "-n", name, "link", "delete", link["ifname"]], self.environment, check=False)
         host.run(["ip", "netns", "delete", name], self.environment, check=False)
         self._forget_sysctls(name)
         for owner, hca in sorted(self.hcas):

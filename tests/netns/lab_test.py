@@ -174,7 +174,7 @@ class Labs(Lab):
 
     def test_expectations_that_do_not_hold(self):
         self.write(PAIR + "  - {from: a, does not reach: b}\n  - {from: a, ping: 10.44.0.9, count: 1}\n"
-                   "  - {from: b, tcp: a, port: 1, within: 1}\n")
+                   "  - {from: b, tcp: a, port: 1, within: 5}\n")
         self.softib("up")
         output = self.softib("check", status=1)
         self.assertIn(f"{self.file}:7: a does not reach b (10.44.0.2): it was answered", output)

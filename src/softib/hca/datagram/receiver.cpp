@@ -127,8 +127,8 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
 void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
   const auto& packet = arrival.packet;
   auto& counters = hca_.counters;
-  if (!admission_.reaches(qp, arrival.arrival())) return;
-  if (!admission_.admits(qp, arrival.arrival(), packet.deth.qkey)) return;
+  const Arrival checked = arrival.arrival();
+  if (!admission_.reaches(qp, checked) || !admission_.admits(qp, checked, packet.deth.qkey)) return;
   auto& queue = arrival.is_large() ? *qp.large_receives() : qp.receives();
   if (queue.waiting() == 0 && !hca_.shared_receives.take(qp)) {
     ++counters.drop_no_receive;
