@@ -258,10 +258,14 @@ class SystemLimits(hosts.Pair):
                     name, _, value = call.rpartition("=")
                     environment = self.subnet.environment | {name or "FAILING_CALL": value}
                     daemon = hosts.Process([*command, *options], log, environment)
-                    if not is_fatal:
-                        hosts.wait_until(lambda: words[0] in daemon.output() or self.left.has_carrier(), words)
+                    try:
+                        if is_fatal:
+                            daemon.popen.wait(hosts.PATIENCE)
+                        else:
+                            hosts.wait_until(lambda: words[0] in daemon.output() or self.left.has_carrier(), words)
+                    finally:
                         daemon.end()  # some fail only then
-                    self.assertEqual(daemon.popen.wait(hosts.PATIENCE), 1 if is_fatal else 0)
+                    self.assertEqual(daemon.status(), 1 if is_fatal else 0)
                     for word in words:
                         self.assertIn(word, daemon.output())
                     log.unlink()
@@ -303,7 +307,10 @@ class SystemLimits(hosts.Pair):
         self.assertIn("10.2.0.1: too many addresses are pinned: delete one", done.stderr)
 
     def library(self):
-        return pathlib.Path(os.path.abspath(hosts.BIN)).parent / "tests" / "libfailing_calls.so"
+        """A link to it, since a path in LD_PRELOAD cannot have a blank."""
+        link = self.folder / "failing_calls.so"
+        link.symlink_to(pathlib.Path(os.path.abspath(hosts.BIN)).parent / "tests" / "libfailing_calls.so")
+        return link
 
     @hosts.needs("strace")
     def test_what_ibarp_and_a_reload_meet(self):
