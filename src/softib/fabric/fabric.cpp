@@ -58,7 +58,7 @@ Result<Fabric> Fabric::open(const std::string& path, const Fabric* known) {
   if (size != header.size) return unusable(path, "its size is not what it says");
   auto mapped = map_file(file->get(), whole_pages(size));
   if (!mapped) {
-    return Error{mapped.error().code, "cannot map " + path + ": " + mapped.error().message};
+    return Error{mapped.error().code, "cannot use " + path + ": " + mapped.error().message};
   }
   return Fabric(std::static_pointer_cast<FabricLayout>(*mapped), count, status.st_dev,
                 status.st_ino);

@@ -94,7 +94,7 @@ Result<std::shared_ptr<void>> map_file(int file, std::size_t size) {
   if (memory == MAP_FAILED) {
     const int code = errno;
     mapped->begin = Mapped::kFree;
-    return Error{code, std::strerror(code)};
+    return Error{code, std::string("it cannot be mapped: ") + std::strerror(code)};
   }
   mapped->size = size;
   mapped->is_lost = false;
