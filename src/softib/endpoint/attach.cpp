@@ -7,6 +7,7 @@
 
 #include "softib/control/client.hpp"
 #include "softib/endpoint/endpoint.hpp"
+#include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::endpoint {
 
@@ -37,6 +38,9 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
       return Error{ENODEV, "the HCA '" + wanted->name +
                                "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
+    }
+    if (record && *node == kSubnetNode && wanted->name != subnet::kSmName) {
+      return Error{EINVAL, "'" + hca + "' is the switch, not an HCA: choose another name"};
     }
     // The subnet process says what is wrong with another port.
     const auto ports = record ? fabric->hca_ports(*node) : std::nullopt;

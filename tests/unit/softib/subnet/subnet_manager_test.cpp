@@ -380,7 +380,7 @@ TEST(SubnetManager, AddressesAreOfOneNodeAndBounded) {
   EXPECT_EQ(
       manager.add_address(b, ip("10.1.0.2")).error().message,
       "the HCA 'b' has " + std::to_string(kMaxNodeAddresses) +
-          " addresses, which is the limit: take one away (softib set address HCA ADDRESS delete)");
+          " addresses, which is the limit: take one away (softib set address b ADDRESS delete)");
   ASSERT_TRUE(manager.delete_address(b, ip("10.2.0.0")));
   EXPECT_TRUE(manager.take_changed()[b]);
   EXPECT_TRUE(manager.add_address(a, ip("10.2.0.0")));

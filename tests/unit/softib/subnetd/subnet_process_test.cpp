@@ -143,6 +143,8 @@ TEST_F(SubnetProcessTest, RefusesToAttachToTheSwitch) {
   const auto refused = endpoint::Endpoint::attach(folder_, subnet::kSwitchName);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EINVAL);
+  EXPECT_EQ(refused.error().message,
+            "'softib-switch' is the switch, not an HCA: choose another name");
 }
 
 TEST_F(SubnetProcessTest, AdoptsASubnetOnlyUnderTheSameManagement) {
