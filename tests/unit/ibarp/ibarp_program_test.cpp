@@ -1149,9 +1149,10 @@ TEST_F(IbarpProgram, NamesTheInterfaceOnceIfItsDaemonEnds) {
 TEST_F(IbarpProgram, ReportsThatNoDaemonServesTheInterface) {
   const Outcome outcome = run_ibarp({"show", "dev", "no-such-if"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err,
-            "ibarp: no-such-if: no ipoibd runs this interface in this network namespace: start it, or "
-            "see in its log why it has ended\n");
+  EXPECT_EQ(
+      outcome.err,
+      "ibarp: no-such-if: no ipoibd runs this interface in this network namespace: start it, or "
+      "see in its log why it has ended\n");
 }
 
 TEST_F(IbarpProgram, RejectsInvalidValues) {
