@@ -39,10 +39,11 @@ Result<erf::CaptureRecord> CaptureConnection::next(milliseconds timeout) {
   while (true) {
     if (reader_) {
       if (const auto record = reader_->next()) return *record;
-      if (!reader_->ok())
+      if (!reader_->ok()) {
         return Error{EPROTO, interface_ +
                                  ": ipoibd has sent something else than packets: restart it, or "
                                  "run the ibarp of its version"};
+      }
     }
     const auto received = receive(timeout);
     if (!received) return received.error();

@@ -58,11 +58,12 @@ int with(ibarp* handle, Call call) noexcept {
   handle->error.clear();
   handle->warning.clear();
   const int result = guarded(call);
-  if (result == -ENOMEM)
+  if (result == -ENOMEM) {
     guarded([&] {
       return refuse(handle,
                     Error{ENOMEM, "not enough memory: free some, or raise the limit (ulimit -v)"});
     });
+  }
   return result;
 }
 

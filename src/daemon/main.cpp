@@ -172,10 +172,11 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
   handover::check_vlans(*handover, dependencies.options);
   for (auto& [pkey, interface] : handover->interfaces) {
     auto home = linux::TunDevice::namespace_of(interface.tun.get());
-    if (!home)
+    if (!home) {
       throw std::runtime_error(
           "the running ipoibd hands over an interface that has gone: end it, and start this one "
           "without --takeover");
+    }
     if (home->is_same_as(dependencies.home)) continue;
     interface.home = std::make_shared<const linux::NetworkNamespace>(std::move(*home));
   }

@@ -36,9 +36,10 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
     return verbs_error(what, reason == 0 ? EIO : reason,
                        "is /dev/infiniband/umad* there, and udev running?");
   }
-  if (result == -ENODEV)
+  if (result == -ENODEV) {
     return verbs_error(what, ENODEV,
                        "the device has gone, or has no MADs: ibstat -l lists those that have");
+  }
   if (result == -EINVAL) {
     return verbs_error(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
   }

@@ -311,12 +311,13 @@ Result<Message> read_type(std::uint8_t type, Input& in) {
     if (type != I + 1) return read_type<I + 1>(type, in);
     std::variant_alternative_t<I, Message> contents;
     read(in, contents);
-    if (!in.ok())
+    if (!in.ok()) {
       return Error{
           EPROTO,
           fmt::format(
               "the other daemon sends an invalid message of type {}: it is of another version",
               type)};
+    }
     return Message(std::move(contents));
   }
 }

@@ -48,9 +48,10 @@ std::optional<control::Response> progress(const IpAddress& address, link::Link& 
 
 Result<void> Resolutions::add(const control::ResolveRequest& request, Callback& done,
                               TimePoint now) {
-  if (pending_.size() >= kMax)
+  if (pending_.size() >= kMax) {
     return Error{EBUSY,
                  std::to_string(kMax) + " neighbours are being resolved, the maximum: try again"};
+  }
   pending_.push_back({request.address, now + request.timeout, std::move(done)});
   return {};
 }

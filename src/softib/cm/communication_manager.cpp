@@ -86,12 +86,14 @@ Result<void> CommunicationManager::call(Handle handle, Call&& make) {
 
 Result<Handle> CommunicationManager::connect(wire::CmReq req, const wire::PathRecord& path,
                                              const PortAttributes& port, TimePoint now) {
-  if (!is_supported(req))
+  if (!is_supported(req)) {
     return Error{EINVAL,
                  "only reliable, unreliable and extended reliable connections are supported"};
-  if (connections_.size() >= kMaxConnections)
+  }
+  if (connections_.size() >= kMaxConnections) {
     return Error{ENOMEM, "a process can have " + std::to_string(kMaxConnections) +
                              " connections: close some"};
+  }
   const Handle handle = new_handle();
   req.local_id = handle;
   req.ca_guid = self_.ca_guid;
@@ -140,9 +142,10 @@ Result<void> CommunicationManager::forget(Handle handle) {
 Result<Handle> CommunicationManager::resolve(wire::CmSidrReq req, const wire::PathRecord& path,
                                              const Retries& retries, const PortAttributes& port,
                                              TimePoint now) {
-  if (resolution_.is_full())
+  if (resolution_.is_full()) {
     return Error{ENOMEM, "the process waits for " + std::to_string(kMaxResolutions) +
                              " services, the maximum: try again later"};
+  }
   req.request_id = new_handle();
   req.pkey = path.pkey;
   resolution_.resolve(req, Route::along(path, port), retries, now);

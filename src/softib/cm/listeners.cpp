@@ -18,13 +18,15 @@ Result<ListenerId> Listeners::add(wire::ServiceId service, std::uint64_t mask, s
     const std::uint64_t common = one.first.mask & mask;
     return (one.first.service & common) == (range.service & common);
   });
-  if (taken)
+  if (taken) {
     return Error{EBUSY,
                  "another listener of the process has the service, or part of its range: choose "
                  "another port"};
-  if (listeners_.size() >= kMaxListeners)
+  }
+  if (listeners_.size() >= kMaxListeners) {
     return Error{
         ENOMEM, "a process can have " + std::to_string(kMaxListeners) + " listeners: destroy some"};
+  }
   while (listeners_.contains(ListenerId(next_))) ++next_;
   const ListenerId listener(next_++);
   listeners_.emplace(listener, range);

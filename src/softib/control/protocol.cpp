@@ -158,10 +158,11 @@ class Members {
     return value.value_or(Value{});
   }
   Result<Request> done(Request request) const {
-    if (!invalid_.empty())
+    if (!invalid_.empty()) {
       return Error{
           EINVAL,
           "'" + invalid_ + "' is missing or invalid: use the softib that has started the subnet"};
+    }
     return request;
   }
 

@@ -87,9 +87,10 @@ Mapped* reserve() {
 Result<std::shared_ptr<void>> map_file(int file, std::size_t size) {
   static const bool is_installed = install();
   auto* const mapped = is_installed ? reserve() : nullptr;
-  if (mapped == nullptr)
+  if (mapped == nullptr) {
     return Error{ENOMEM, "this process has mapped " + std::to_string(kMaxMappedFiles) +
                              " files of subnets, the maximum: run another process"};
+  }
   void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
     const int code = errno;

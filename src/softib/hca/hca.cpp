@@ -202,9 +202,10 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
   if (has_failed()) return hca_failed();
-  if (qp.is_connected())
+  if (qp.is_connected()) {
     return Error{
         EINVAL, "only a queue pair of datagrams (IBV_QPT_UD) can be attached to a multicast group"};
+  }
   return multicast_.attach(qp, group, is_ethernet() ? kRoceMulticastLid : lid);
 }
 

@@ -19,16 +19,18 @@ ipoib::Result<void> MulticastTable::attach(QueuePair& qp, const Gid& group, Lid 
   const Key key{group, lid};
   auto found = groups_.find(key);
   if (found == groups_.end()) {
-    if (groups_.size() == kMaxAttachedGroups)
+    if (groups_.size() == kMaxAttachedGroups) {
       return Error{ENOMEM, "queue pairs are attached to " + std::to_string(kMaxAttachedGroups) +
                                " multicast groups, the maximum of a process: detach some"};
+    }
     found = groups_.emplace(key, std::vector<QueuePair*>{}).first;
   }
   auto& qps = found->second;
   if (std::find(qps.begin(), qps.end(), &qp) != qps.end()) return {};
-  if (qps.size() == kMaxAttachedQps)
+  if (qps.size() == kMaxAttachedQps) {
     return Error{ENOMEM, "the multicast group has " + std::to_string(kMaxAttachedQps) +
                              " queue pairs of this process, the maximum: detach some"};
+  }
   qps.push_back(&qp);
   ++qp.attachments;
   return {};

@@ -23,9 +23,10 @@ Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name
     if (name && !how.create)
       return Error{EAGAIN, "this file has no XRC domain: create it with O_CREAT"};
     domain = domains_.add(std::make_unique<XrcDomain>());
-    if (domain == nullptr)
+    if (domain == nullptr) {
       return Error{ENOMEM, "a process can have " + std::to_string(kMaxXrcDomains) +
                                " XRC domains on an HCA: close some"};
+    }
     domain->name = name;
   }
   ++domain->opened;

@@ -96,9 +96,10 @@ Manager::Manager(const std::vector<Hca>& hcas, Node& node, std::uint64_t seed)
 // --- Event channels ------------------------------------------------------------------------------
 
 Result<ChannelId> Manager::open_channel() {
-  if (channels_.size() >= kMaxChannels)
+  if (channels_.size() >= kMaxChannels) {
     return Error{EMFILE, "a process can have " + std::to_string(kMaxChannels) +
                              " event channels: destroy some"};
+  }
   do {
     ++last_channel_;
   } while (channels_.contains(ChannelId(last_channel_)));
@@ -319,18 +320,20 @@ Result<void> Manager::bind_port(Id& id, const Address& address) {
   std::optional<Node::Local> local;
   if (const auto* const ip = std::get_if<IpEndpoint>(&address)) {
     local = node_.find_local(ip->address);
-    if (!local)
+    if (!local) {
       return Error{EADDRNOTAVAIL,
                    "no port of the process has this IP address: bind to one that softib show "
                    "prints, or to that of an interface of ipoibd"};
+    }
   } else {
     const auto& ib = std::get<IbEndpoint>(address);
     const auto ports = local_ports();
     const auto found = std::ranges::find_if(
         ports, [&](const LocalPort& port) { return node_.port(port).gid() == ib.gid; });
-    if (found == ports.end())
+    if (found == ports.end()) {
       return Error{ENODEV,
                    "no port of the process has this GID: ibv_devinfo -v prints those that are"};
+    }
     local = {*found, ib.pkey, {}};
   }
   use_port(id, local->port, local->pkey);
@@ -760,10 +763,11 @@ Result<QpAttributes> Manager::init_qp(ChannelId channel, IdHandle handle,
   const auto found = find(channel, handle);
   if (!found) return found.error();
   const Id& id = **found;
-  if (!id.local)
+  if (!id.local) {
     return Error{EINVAL,
                  "the ID is not bound to a port: bind it to an address of one, or resolve an "
                  "address before"};
+  }
   const cm::Connection* connection = nullptr;
   if (id.connection) connection = hca_of(id).cm.connection(*id.connection);
   return qp_attributes(id, state, node_.port(*id.local),

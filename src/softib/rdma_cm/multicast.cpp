@@ -104,9 +104,10 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   const PortAttributes port = node_.port(*id.local);
   const auto mgid = port.is_ethernet() ? ethernet_group_of(group) : group_of(id, group);
   if (!mgid) return Error{EINVAL, "the address is no multicast address"};
-  if (joins_.size() >= kMaxJoins)
+  if (joins_.size() >= kMaxJoins) {
     return Error{ENOMEM, "a process can have " + std::to_string(kMaxJoins) +
                              " memberships of groups: leave some"};
+  }
   Join one;
   one.id = handle;
   one.uid = uid;

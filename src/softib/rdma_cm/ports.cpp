@@ -23,9 +23,10 @@ Result<void> Ports::check(const Request& request, std::uint16_t port) const {
     if (is_wildcard(request.address) || is_wildcard(other.address)) {
       return Error{EADDRNOTAVAIL, "the port is in use at all addresses"};
     }
-    if (is_same_host(request.address, other.address))
+    if (is_same_host(request.address, other.address)) {
       return Error{EADDRINUSE,
                    "another ID of the process has the port: choose another one, or 0 for any"};
+    }
   }
   return {};
 }

@@ -65,10 +65,11 @@ bool PortLocks::open(transport::GuardedFd& file, const char* name) const {
 }
 
 ipoib::Result<void> PortLocks::lock_port(const rdma_cm::PortRequest& request, std::uint16_t port) {
-  if (!open(ports_, fabric::kPortsName))
+  if (!open(ports_, fabric::kPortsName)) {
     return Error{EAGAIN,
                  "the port cannot be locked in the folder of the node: see whether the subnet "
                  "still runs (softib list)"};
+  }
   const auto lock = [&](std::int64_t offset, std::int64_t length = 1) {
     return request.reuses_address ? fabric::try_lock_shared(ports_.get(), offset, length)
                                   : fabric::try_lock(ports_.get(), offset, length);

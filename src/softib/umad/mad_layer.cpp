@@ -69,9 +69,10 @@ ipoib::GlobalRoute route_back(const ipoib::wire::Grh& grh) {
 
 Result<std::uint32_t> MadLayer::add_agent(const Registration& registration, const AgentPort& port) {
   if (const auto checked = registration.check(); !checked) return checked.error();
-  if (agents_.size() >= kMaxAgents)
+  if (agents_.size() >= kMaxAgents) {
     return Error{ENOMEM,
                  "a process can have " + std::to_string(kMaxAgents) + " agents: unregister some"};
+  }
   while (agents_.contains(next_agent_)) next_agent_ = (next_agent_ + 1) % kMaxAgents;
   agents_.emplace(next_agent_, Agent{registration, port});
   return std::exchange(next_agent_, (next_agent_ + 1) % kMaxAgents);
@@ -118,9 +119,10 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
     return Error{EINVAL,
                  "a request with this transaction ID waits for its response: use another ID"};
   }
-  if (transactions_.size() >= kMaxTransactions)
+  if (transactions_.size() >= kMaxTransactions) {
     return Error{ENOMEM, "the process has " + std::to_string(kMaxTransactions) +
                              " requests without response, the maximum: wait for some"};
+  }
   transaction.to = to;
   transaction.packet = make_packet(registration, to, port);
   transaction.retry = retry;

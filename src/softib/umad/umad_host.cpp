@@ -148,10 +148,11 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration,
   auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::create);
   if (!file) return file.error();
   for (const auto offset : claims) {
-    if (!fabric::try_lock(file->get(), offset))
+    if (!fabric::try_lock(file->get(), offset)) {
       return Error{EPERM,
                    "another agent on the HCA has registered for one of these methods: end it, or "
                    "leave the method out"};
+    }
   }
   return transport::GuardedFd(std::move(*file), held);
 }

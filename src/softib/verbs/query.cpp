@@ -72,10 +72,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return verb([&]() -> ipoib::Result<void> {
     if (input != nullptr && input->comp_mask != 0)
       return ipoib::Error{EINVAL, "the input has unknown attributes: comp_mask must be 0"};
-    if (size < sizeof out->orig_attr)
+    if (size < sizeof out->orig_attr) {
       return ipoib::Error{EINVAL,
                           "the structure for the attributes is too short: build with the headers "
                           "of rdma-core 13 or later"};
+    }
     ibv_device_attr_ex attr{};
     attr.orig_attr = device_attributes(of(context).device.hca()->ports());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
@@ -162,9 +163,10 @@ ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
                                        std::int64_t index = 0) {
   const auto port = port_of(context, number);
   const auto size = port ? static_cast<std::int64_t>(port->gid_table_size()) : 0;
-  if (index < 0 || index >= size)
+  if (index < 0 || index >= size) {
     return ipoib::Error{
         EINVAL, "the port has no such entry in its GID table: gid_tbl_len says how many it has"};
+  }
   ibv_gid_entry entry{};
   std::ranges::copy(port->gid(static_cast<std::size_t>(index)).bytes(), entry.gid.raw);
   entry.gid_index = static_cast<std::uint32_t>(index);

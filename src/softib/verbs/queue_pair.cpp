@@ -206,11 +206,12 @@ SOFTIB_ABI int softibdv_post_large_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_rec
     const int code = of(ibv->context).device.change([&](hca::Hca& hca) {
       return hca.post_receive(*of(ibv).model, chain, &failed, hca::ReceiveKind::large);
     });
-    if (code != 0)
+    if (code != 0) {
       return ipoib::Error{
           code,
           "the large receive cannot be posted: it needs a queue pair of datagrams after RESET with "
           "room in its receive queue, and one element of SOFTIBDV_LARGE_RECV_SIZE bytes"};
+    }
     return {};
   });
   if (error != 0) *bad = failed;
