@@ -61,7 +61,7 @@ Result<ConstBytes> CaptureConnection::receive(milliseconds timeout) {
   const auto wait = static_cast<int>(is_limited ? std::min(timeout, kLongest).count() : -1);
   // A signal ends the wait, since the caller may want to end then.
   const int ready = ::poll(&waiting, 1, wait);
-  const Error none{EAGAIN, interface_ + ": no packet has come within the time-out"};
+  Error none{EAGAIN, interface_ + ": no packet has come within the time-out"};
   if (ready == 0 || (ready < 0 && errno == EINTR)) return none;
   const auto size = ::recv(socket_.get(), message_.data(), message_.size(), MSG_DONTWAIT);
   if (size > 0) return ConstBytes(message_).first(static_cast<std::size_t>(size));
