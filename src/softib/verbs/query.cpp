@@ -5,6 +5,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "softib/core/network_order.hpp"
+#include "softib/hca/errors.hpp"
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
