@@ -33,26 +33,13 @@
 #include <string>
 #include <vector>
 
+#include "verbs_program.hpp"
+
 namespace {
 
 constexpr std::size_t kMessage = 256;  // bytes
 constexpr std::size_t kGrh = 40;
 constexpr std::uint32_t kQKey = 0x11111111;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::cout << "failed: " << what << ": " << std::strerror(errno) << std::endl;
-  std::exit(1);
-}
-
-template <class T>
-T* need(T* value, const char* what) {
-  if (value == nullptr) fail(what);
-  return value;
-}
-
-void need(int result, const char* what) {
-  if (result != 0) fail(what);
-}
 
 struct Program {
   std::uint16_t lid = 0;
@@ -71,9 +58,7 @@ class Mesh {
  public:
   Mesh(unsigned self, unsigned programs, std::uint8_t port)
       : self_(self), port_(port), all_(programs) {
-    ibv_device** const devices = need(ibv_get_device_list(nullptr), "devices");
-    context_ = need(ibv_open_device(need(devices[0], "device")), "open");
-    ibv_free_device_list(devices);
+    context_ = open_first_device();
     pd_ = need(ibv_alloc_pd(context_), "protection domain");
     // Two receive buffers of datagrams and one of the connection for each program, and one to send.
     memory_.resize((3 * all_.size() + 1) * (kMessage + kGrh));
@@ -204,15 +189,9 @@ class Mesh {
   }
   void start(ibv_qp* qp) const {
     ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
     to.port_num = port_;
     to.qkey = kQKey;
-    need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-         "INIT");
-    to.qp_state = IBV_QPS_RTR;
-    need(ibv_modify_qp(qp, &to, IBV_QP_STATE), "RTR");
-    to.qp_state = IBV_QPS_RTS;
-    need(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+    start_datagrams(qp, to);
   }
   /// Each pair uses one of the LIDs that a port has, both ways.
   [[nodiscard]] ibv_ah_attr way_to(const Program& peer) const {
@@ -226,29 +205,15 @@ class Mesh {
   }
   void start(ibv_qp* qp, const Program& peer) const {
     ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
     to.port_num = port_;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "INIT");
-    to.qp_state = IBV_QPS_RTR;
     to.ah_attr = way_to(peer);
     to.path_mtu = IBV_MTU_1024;
     to.dest_qp_num = peer.rc;
     to.min_rnr_timer = 12;
-    to.max_dest_rd_atomic = 1;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "RTR");
-    to.qp_state = IBV_QPS_RTS;
+    to.max_dest_rd_atomic = to.max_rd_atomic = 1;
     to.timeout = 19;  // 2 s: with the retries longer than a subnet manager takes to route again
     to.retry_cnt = to.rnr_retry = 7;
-    to.max_rd_atomic = 1;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-         "RTS");
+    start_connection(qp, to);
   }
   [[nodiscard]] char* buffer(unsigned index) { return &memory_[index * (kMessage + kGrh)]; }
   void post_receive(unsigned index) {

@@ -11,12 +11,12 @@
 #include <infiniband/verbs.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <string>
+
+#include "verbs_program.hpp"
 
 namespace {
 
@@ -24,27 +24,10 @@ constexpr std::uint32_t kQKey = 0x11111111;
 constexpr std::uint32_t kMessage = 256;  // bytes
 constexpr std::uint32_t kGrh = 40;
 
-[[noreturn]] void fail(const char* what) {
-  std::cout << "failed: " << what << ": " << std::strerror(errno) << std::endl;
-  std::exit(1);
-}
-
-template <class T>
-T* need(T* value, const char* what) {
-  if (value == nullptr) fail(what);
-  return value;
-}
-
-void need(int result, const char* what) {
-  if (result != 0) fail(what);
-}
-
 class Probe {
  public:
   explicit Probe(std::uint8_t port) : port_(port) {
-    ibv_device** const devices = need(ibv_get_device_list(nullptr), "devices");
-    context_ = need(ibv_open_device(need(devices[0], "device")), "open");
-    ibv_free_device_list(devices);
+    context_ = open_first_device();
     pd_ = need(ibv_alloc_pd(context_), "protection domain");
     region_ =
         need(ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE), "memory");
@@ -112,13 +95,7 @@ class Probe {
     attr.port_num = port_;
     attr.pkey_index = index;
     attr.qkey = kQKey;
-    attr.qp_state = IBV_QPS_INIT;
-    need(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-         "INIT");
-    attr.qp_state = IBV_QPS_RTR;
-    need(ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTR");
-    attr.qp_state = IBV_QPS_RTS;
-    need(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+    start_datagrams(qp, attr);
     return qp;
   }
   ibv_sge element(std::uint32_t size) {

@@ -13,31 +13,17 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
+
+#include "verbs_program.hpp"
 
 namespace {
 
 constexpr std::size_t kMessage = 4096;  // bytes
 /// A neighbour that has this process's message may send that of the next round.
 constexpr unsigned kReceives = 2;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::cout << "failed: " << what << ": " << std::strerror(errno) << std::endl;
-  std::_Exit(1);
-}
-
-template <class T>
-T* need(T* value, const char* what) {
-  if (value == nullptr) fail(what);
-  return value;
-}
-
-void need(int result, const char* what) {
-  if (result != 0) fail(what);
-}
 
 void wait_for_line() {
   std::string line;
@@ -54,9 +40,7 @@ struct Neighbour {
 class Rank {
  public:
   Rank(unsigned self, unsigned ranks, unsigned neighbours) : self_(self) {
-    ibv_device** const devices = need(ibv_get_device_list(nullptr), "devices");
-    context_ = need(ibv_open_device(need(devices[0], "device")), "open");
-    ibv_free_device_list(devices);
+    context_ = open_first_device();
     pd_ = need(ibv_alloc_pd(context_), "protection domain");
     channel_ = need(ibv_create_comp_channel(context_), "channel");
     cq_ = need(ibv_create_cq(context_, static_cast<int>(neighbours * (kReceives + 1)), nullptr,
@@ -114,28 +98,14 @@ class Rank {
 
   static void connect(ibv_qp* qp, std::uint16_t lid, std::uint32_t qpn) {
     ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "INIT");
-    to.qp_state = IBV_QPS_RTR;
+    to.port_num = to.ah_attr.port_num = 1;
     to.ah_attr.dlid = lid;
-    to.ah_attr.port_num = 1;
     to.path_mtu = IBV_MTU_2048;
     to.dest_qp_num = qpn;
     to.min_rnr_timer = 12;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "RTR");
-    to.qp_state = IBV_QPS_RTS;
     to.timeout = 22;  // 17 s: a thousand processes share the processors
     to.retry_cnt = to.rnr_retry = 7;
-    need(ibv_modify_qp(qp, &to,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-         "RTS");
+    start_connection(qp, to);
   }
 
   /// What the message of a round has at each place; differs by sender, receiver and round.
