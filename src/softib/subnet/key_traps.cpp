@@ -16,18 +16,12 @@ constexpr std::uint16_t kBadQKey = 258;
 void KeyTraps::violated(CheckedKey key, const KeyViolation& packet) {
   KeyTrap& of = traps_[static_cast<std::size_t>(key)];
   of.packet = packet;
-  if (of.trap.due != ipoib::kNever) return;
-  number_ = next_trap_number(number_);
-  of.trap = {number_, ipoib::TimePoint()};
+  if (of.trap.due == ipoib::kNever) transactions_.start(of.trap);
 }
 
 bool KeyTraps::repress(std::uint64_t transaction_id) {
-  for (auto& [trap, packet] : traps_) {
-    if (trap.due == ipoib::kNever || transaction_id != transaction_of_node(node_, trap)) continue;
-    trap.due = ipoib::kNever;
-    return true;
-  }
-  return false;
+  return std::ranges::any_of(
+      traps_, [&](KeyTrap& of) { return transactions_.repress(of.trap, transaction_id); });
 }
 
 ipoib::TimePoint KeyTraps::next_deadline() const {
@@ -35,13 +29,10 @@ ipoib::TimePoint KeyTraps::next_deadline() const {
 }
 
 std::vector<MadPacket> KeyTraps::on_time(const PortAttributes& port, ipoib::TimePoint now) {
-  const bool has_sm = ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
   std::vector<MadPacket> due;
   for (const auto key : kCheckedKeys) {
     Trap& trap = traps_[static_cast<std::size_t>(key)].trap;
-    if (now < trap.due) continue;
-    trap.due = has_sm ? now + kTrapInterval : ipoib::kNever;
-    if (has_sm) due.push_back(notice(key, port));
+    if (take_due(trap, port, now)) due.push_back(notice(key, port));
   }
   return due;
 }
@@ -49,7 +40,7 @@ std::vector<MadPacket> KeyTraps::on_time(const PortAttributes& port, ipoib::Time
 MadPacket KeyTraps::notice(CheckedKey key, const PortAttributes& port) const {
   const auto& [trap, violation] = traps_[static_cast<std::size_t>(key)];
   MadPacket packet;
-  auto writer = begin_trap(packet, port, transaction_of_node(node_, trap),
+  auto writer = begin_trap(packet, port, transactions_.id(trap),
                            {NoticeHeader::kSecurity, NoticeHeader::kFromHca,
                             key == CheckedKey::pkey ? kBadPKey : kBadQKey});
   writer.u16(0);

@@ -12,7 +12,7 @@ namespace softib::subnet {
 
 class KeyTraps {
  public:
-  explicit KeyTraps(NodeIndex node) : node_(node) {}
+  explicit KeyTraps(NodeIndex node) : transactions_(TrapTransactions::of_node(node)) {}
 
   /// Starts a trap, or changes the one that is being repeated: the last packet counts.
   void violated(CheckedKey key, const KeyViolation& packet);
@@ -29,8 +29,7 @@ class KeyTraps {
   };
   [[nodiscard]] MadPacket notice(CheckedKey key, const PortAttributes& port) const;
 
-  NodeIndex node_;
-  std::uint32_t number_ = 0;                          ///< of the last transaction
+  TrapTransactions transactions_;
   std::array<KeyTrap, kCheckedKeys.size()> traps_{};  ///< by CheckedKey
 };
 

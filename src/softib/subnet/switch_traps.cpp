@@ -20,16 +20,11 @@ constexpr std::uint16_t kValidHeaders = 0x0f;
 constexpr std::uint16_t kValidQps = 0x30;
 }  // namespace
 
-void SwitchTraps::start(Trap& trap) {
-  number_ = next_trap_number(number_);
-  trap = {number_, ipoib::TimePoint()};
-}
-
 std::array<Trap*, 2 + kLinkErrors> SwitchTraps::all() {
   return {&links_, &errors_[0].trap, &errors_[1].trap, &errors_[2].trap, &pkeys_};
 }
 
-void SwitchTraps::links_changed() { start(links_); }
+void SwitchTraps::links_changed() { transactions_.start(links_); }
 
 void SwitchTraps::link_failed(LinkError error, SwitchPort port) {
   PortTrap& of = errors_[static_cast<std::size_t>(error)];
@@ -44,20 +39,18 @@ void SwitchTraps::start_next(PortTrap& of) {
   if (next == of.waiting.size()) return;
   of.waiting.reset(next);
   of.port = static_cast<SwitchPort>(next + 1);
-  start(of.trap);
+  transactions_.start(of.trap);
 }
 
 void SwitchTraps::pkey_violated(SwitchPort port, const PacketHeaders& headers) {
   violated_port_ = port;
   violation_ = headers;
-  if (pkeys_.due == ipoib::kNever) start(pkeys_);
+  if (pkeys_.due == ipoib::kNever) transactions_.start(pkeys_);
 }
 
 bool SwitchTraps::repress(std::uint64_t transaction_id) {
   for (Trap* const trap : all()) {
-    if (trap->due == ipoib::kNever || transaction_id != transaction_of_switch(index_, *trap))
-      continue;
-    trap->due = ipoib::kNever;
+    if (!transactions_.repress(*trap, transaction_id)) continue;
     const auto of = std::ranges::find(errors_, trap, [](PortTrap& each) { return &each.trap; });
     if (of != errors_.end()) start_next(*of);
     return true;
@@ -72,14 +65,11 @@ ipoib::TimePoint SwitchTraps::next_deadline() const {
 }
 
 std::vector<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::TimePoint now) {
-  const bool has_sm = ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
   std::vector<MadPacket> due;
   for (Trap* const trap : all()) {
-    if (now < trap->due) continue;
-    trap->due = has_sm ? now + kTrapInterval : ipoib::kNever;
-    if (has_sm) due.push_back(notice(*trap, port));
+    if (take_due(*trap, port, now)) due.push_back(notice(*trap, port));
   }
-  if (!has_sm) {
+  if (!has_sm(port)) {
     for (PortTrap& of : errors_) of.waiting.reset();
   }
   return due;
@@ -95,7 +85,7 @@ MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) cons
 
 MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
   MadPacket packet;
-  auto writer = begin_trap(packet, port, transaction_of_switch(index_, links_),
+  auto writer = begin_trap(packet, port, transactions_.id(links_),
                            {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch, kLinkStateChanged});
   writer.u16(port.lid.value());
   return packet;
@@ -104,7 +94,7 @@ MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
 MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& port) const {
   const PortTrap& of = errors_[error];
   MadPacket packet;
-  auto writer = begin_trap(packet, port, transaction_of_switch(index_, of.trap),
+  auto writer = begin_trap(packet, port, transactions_.id(of.trap),
                            {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch,
                             static_cast<std::uint16_t>(kFirstLinkError + error)});
   writer.u16(0);
@@ -115,7 +105,7 @@ MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& por
 
 MadPacket SwitchTraps::pkey_notice(const PortAttributes& port) const {
   MadPacket packet;
-  auto writer = begin_trap(packet, port, transaction_of_switch(index_, pkeys_),
+  auto writer = begin_trap(packet, port, transactions_.id(pkeys_),
                            {NoticeHeader::kSecurity, NoticeHeader::kFromSwitch, kBadPKeyAtSwitch});
   const bool has_qps = violation_.destination != Qpn();
   writer.u16(has_qps ? std::uint16_t{kValidHeaders | kValidQps} : kValidHeaders);

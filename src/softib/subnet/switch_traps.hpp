@@ -14,7 +14,7 @@ namespace softib::subnet {
 
 class SwitchTraps {
  public:
-  explicit SwitchTraps(SwitchIndex index = 0) : index_(index) {}
+  explicit SwitchTraps(SwitchIndex index = 0) : transactions_(TrapTransactions::of_switch(index)) {}
 
   /// Starts a new trap 128, which replaces one that is being repeated.
   void links_changed();
@@ -37,7 +37,6 @@ class SwitchTraps {
     SwitchPort port = 0;
     PortSet waiting;  ///< ports that it will be about, by number - 1
   };
-  void start(Trap& trap);
   void start_next(PortTrap& of);
   [[nodiscard]] std::array<Trap*, 2 + kLinkErrors> all();
   [[nodiscard]] MadPacket notice(const Trap& trap, const PortAttributes& port) const;
@@ -45,8 +44,7 @@ class SwitchTraps {
   [[nodiscard]] MadPacket error_notice(std::size_t error, const PortAttributes& port) const;
   [[nodiscard]] MadPacket pkey_notice(const PortAttributes& port) const;
 
-  SwitchIndex index_;
-  std::uint32_t number_ = 0;  ///< of the last transaction
+  TrapTransactions transactions_;
   Trap links_;
   std::array<PortTrap, kLinkErrors> errors_;  ///< by LinkError
   Trap pkeys_;

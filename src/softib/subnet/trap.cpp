@@ -16,15 +16,35 @@ static_assert(kMaxSwitches <= 1U << (31 - kNumberBits));
 static_assert(kMaxNodes <= 1U << (31 - kNumberBits));
 }  // namespace
 
-std::uint64_t transaction_of_switch(SwitchIndex index, const Trap& trap) {
-  return std::uint64_t{index} << kNumberBits | trap.number;
+TrapTransactions TrapTransactions::of_switch(SwitchIndex index) {
+  return TrapTransactions(std::uint64_t{index} << kNumberBits);
 }
 
-std::uint64_t transaction_of_node(NodeIndex index, const Trap& trap) {
-  return kNodeBit | std::uint64_t{index} << kNumberBits | trap.number;
+TrapTransactions TrapTransactions::of_node(NodeIndex index) {
+  return TrapTransactions(kNodeBit | std::uint64_t{index} << kNumberBits);
 }
 
-std::uint32_t next_trap_number(std::uint32_t number) { return (number + 1) % (1U << kNumberBits); }
+void TrapTransactions::start(Trap& trap) {
+  number_ = (number_ + 1) % (1U << kNumberBits);
+  trap = {number_, ipoib::TimePoint()};
+}
+
+bool TrapTransactions::repress(Trap& trap, std::uint64_t transaction_id) const {
+  if (trap.due == ipoib::kNever || transaction_id != id(trap)) return false;
+  trap.due = ipoib::kNever;
+  return true;
+}
+
+bool has_sm(const PortAttributes& port) {
+  return ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
+}
+
+bool take_due(Trap& trap, const PortAttributes& port, ipoib::TimePoint now) {
+  if (now < trap.due) return false;
+  const bool is_sent = has_sm(port);
+  trap.due = is_sent ? now + kTrapInterval : ipoib::kNever;
+  return is_sent;
+}
 
 ipoib::ByteWriter begin_trap(MadPacket& packet, const PortAttributes& port,
                              std::uint64_t transaction_id, const NoticeHeader& notice) {

@@ -19,12 +19,31 @@ struct Trap {
   ipoib::TimePoint due = ipoib::kNever;  ///< TimePoint(): immediately; kNever: it is not sent
 };
 
-/// | 0: the traps are of node 0 | sender 12 | number 20 |, where the sender is a switch, or a node
-/// with its first bit set.
-[[nodiscard]] std::uint64_t transaction_of_switch(SwitchIndex index, const Trap& trap);
-[[nodiscard]] std::uint64_t transaction_of_node(NodeIndex index, const Trap& trap);
-/// The number of the next transaction.
-[[nodiscard]] std::uint32_t next_trap_number(std::uint32_t number);
+/// The transactions of an agent's traps, whose IDs name the agent:
+///   | 0: the traps are of node 0 | agent 12 | number 20 |
+/// The agent is a switch, or a node with the first of these bits set.
+class TrapTransactions {
+ public:
+  [[nodiscard]] static TrapTransactions of_switch(SwitchIndex index);
+  [[nodiscard]] static TrapTransactions of_node(NodeIndex index);
+
+  [[nodiscard]] std::uint64_t id(const Trap& trap) const { return agent_ | trap.number; }
+  /// Starts a new transaction, whose trap is due.
+  void start(Trap& trap);
+  /// Ends a trap that is being repeated. Returns false if it is not, or has another ID.
+  [[nodiscard]] bool repress(Trap& trap, std::uint64_t transaction_id) const;
+
+ private:
+  explicit TrapTransactions(std::uint64_t agent) : agent_(agent) {}
+
+  std::uint64_t agent_;
+  std::uint32_t number_ = 0;  ///< of the last one
+};
+
+/// Whether the port knows its SM.
+[[nodiscard]] bool has_sm(const PortAttributes& port);
+/// Whether the trap of a port is to be sent now; then it is due again later. Without an SM it ends.
+[[nodiscard]] bool take_due(Trap& trap, const PortAttributes& port, ipoib::TimePoint now);
 
 /// The first bytes of a Notice (IBA 13.4.8.2).
 struct NoticeHeader {
