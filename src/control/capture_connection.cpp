@@ -61,14 +61,16 @@ Result<ConstBytes> CaptureConnection::receive(milliseconds timeout) {
   const auto wait = static_cast<int>(is_limited ? std::min(timeout, kLongest).count() : -1);
   // A signal ends the wait, since the caller may want to end then.
   const int ready = ::poll(&waiting, 1, wait);
-  Error none{EAGAIN, interface_ + ": no packet has come within the time-out"};
-  if (ready == 0 || (ready < 0 && errno == EINTR)) return none;
+  const auto none = [this] {
+    return Error{EAGAIN, interface_ + ": no packet has come within the time-out"};
+  };
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return none();
   const auto size = ::recv(socket_.get(), message_.data(), message_.size(), MSG_DONTWAIT);
   if (size > 0) return ConstBytes(message_).first(static_cast<std::size_t>(size));
   if (size == 0 || errno == ECONNRESET) {
     return Error{EPIPE, interface_ + ": ipoibd has ended the capture"};
   }
-  if (errno == EAGAIN) return none;
+  if (errno == EAGAIN) return none();
   return Error{errno, interface_ + ": " + std::generic_category().message(errno)};
 }
 

@@ -1,4 +1,4 @@
-// What to do at a limit of the system.
+// Errors of the system: their text, and what to do at a limit.
 #pragma once
 
 #include <exception>

@@ -22,6 +22,8 @@ bool are_vlans(const std::map<InterfaceNumber, PKey>& partitions, const Options&
                              [&](const auto& each) { return options.vlans.contains(each.second); });
 }
 
+Error is_ending() { return {ESHUTDOWN, "the interface is ending: start ipoibd again"}; }
+
 }  // namespace
 
 Interfaces::Interfaces(const Dependencies& dependencies)
@@ -218,10 +220,6 @@ void Interfaces::remove(PKey partition) {
     interface->stop({});
   }
 }
-
-namespace {
-Error is_ending() { return {ESHUTDOWN, "the interface is ending: start ipoibd again"}; }
-}  // namespace
 
 Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey partition,
                                               const std::string& name) {

@@ -19,6 +19,10 @@ namespace {
 bool is_gone(const Error& error) {
   return error.code == ESTALE || error.code == ENOENT || error.code == ENODEV;
 }
+
+Error no_engine(int code, const std::exception& why) {
+  return {code, std::string("cannot start the HCA's engine: ") + why.what()};
+}
 }  // namespace
 
 Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std::string& hca) {
@@ -77,10 +81,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
       if (const auto borrowed = endpoint->borrow_sockets(); !borrowed) return borrowed.error();
     }
     return endpoint;
+  } catch (const std::system_error& error) {
+    return no_engine(error.code().value(), error);
   } catch (const std::exception& error) {
-    const auto* const system = dynamic_cast<const std::system_error*>(&error);
-    return Error{system != nullptr ? system->code().value() : EMFILE,
-                 std::string("cannot start the HCA's engine: ") + error.what()};
+    return no_engine(EMFILE, error);
   }
 }
 

@@ -551,9 +551,7 @@ Result<void> Manager::start_listening(const Id& id, const LocalPort& port) {
   if (!listener) return listener.error();
   if (!node_.announce(port, service)) {
     cm.stop_listening(*listener);
-    return Error{EBUSY,
-                 "the service cannot be locked in the folder of the node: see whether the subnet "
-                 "still runs (softib list)"};
+    return not_locked(EBUSY, "the service");
   }
   listeners_[{port, service}] = {*listener, {id.handle}};
   return {};

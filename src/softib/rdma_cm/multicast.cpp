@@ -125,9 +125,7 @@ Result<JoinHandle> Manager::join(ChannelId channel, IdHandle handle, std::uint64
   }
   // This comes before the request, so that no process of the node leaves the group meanwhile.
   if (!mgid->is_zero() && !node_.hold_group(one.port, one.mgid, one.join_state)) {
-    return Error{EAGAIN,
-                 "the membership cannot be locked in the folder of the node: see whether the "
-                 "subnet still runs (softib list)"};
+    return not_locked(EAGAIN, "the membership");
   }
   wire::JoinQuery query = wire::join_query(one.mgid, port.gid(), id.pkey, one.join_state);
   query.record.qkey = id.qkey;

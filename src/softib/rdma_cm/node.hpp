@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
@@ -21,6 +22,13 @@ struct PortRequest {
   bool reuses_address = false;
   bool is_family_only = false;
 };
+
+/// The error if the node cannot be told of a port, a service or a membership.
+[[nodiscard]] inline ipoib::Error not_locked(int code, const std::string& what) {
+  return {code, what +
+                    " cannot be locked in the folder of the node: see whether the subnet still "
+                    "runs (softib list)"};
+}
 
 class Node {
  public:

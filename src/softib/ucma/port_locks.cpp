@@ -65,11 +65,7 @@ bool PortLocks::open(transport::GuardedFd& file, const char* name) const {
 }
 
 ipoib::Result<void> PortLocks::lock_port(const rdma_cm::PortRequest& request, std::uint16_t port) {
-  if (!open(ports_, fabric::kPortsName)) {
-    return Error{EAGAIN,
-                 "the port cannot be locked in the folder of the node: see whether the subnet "
-                 "still runs (softib list)"};
-  }
+  if (!open(ports_, fabric::kPortsName)) return rdma_cm::not_locked(EAGAIN, "the port");
   const auto lock = [&](std::int64_t offset, std::int64_t length = 1) {
     return request.reuses_address ? fabric::try_lock_shared(ports_.get(), offset, length)
                                   : fabric::try_lock(ports_.get(), offset, length);

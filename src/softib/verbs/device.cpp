@@ -206,8 +206,6 @@ void Device::set_clock() {
   if (clock.users != 0) clock.now = ipoib::monotonic_now();
 }
 
-/// Sends the packets of connections, and dispatches the events that this and earlier work of the
-/// model have raised. Packets that are left are postponed.
 /// Serves connections. A program that is present goes on itself with packets that are postponed.
 void Device::serve_connections(ipoib::TimePoint now) {
   auto& connections = hca_.connections();

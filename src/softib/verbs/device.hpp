@@ -152,6 +152,8 @@ class Device final : public endpoint::PacketReceiver {
   void deadline(ipoib::TimePoint now) override;
   [[nodiscard]] std::optional<std::uint32_t> reader_of(Cq& cq);
   void set_clock();
+  /// Sends the packets of connections, and dispatches the events that this and earlier work of the
+  /// model have raised. Packets that are left are postponed.
   void drain() {
     serve_connections();
     if (!hca_.events().empty()) dispatch_events();
