@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "softib/core/fabric_types.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "wire/packet.hpp"
 
 namespace softib {
@@ -36,6 +37,13 @@ struct KeyViolation {
     violation.dgid = grh->dgid;
   }
   return violation;
+}
+
+/// The violation that a MAD is.
+[[nodiscard]] inline KeyViolation key_violation(const MadPacket& packet, std::uint32_t key) {
+  ipoib::wire::Lrh lrh;
+  lrh.slid = packet.slid, lrh.dlid = packet.dlid, lrh.sl = packet.sl;
+  return key_violation(lrh, packet.grh, key, packet.source, packet.destination);
 }
 
 /// Those of one kind at one port.

@@ -76,9 +76,8 @@ class Endpoint final : public PacketSink,
   /// Makes the processes on the HCA of `node` check the records of its ports; for the subnet
   /// process after a change. Returns false if one could not be woken; the caller has to try again.
   [[nodiscard]] bool wake_processes(NodeIndex node);
-  void count(fabric::PortCounter counter, std::uint64_t by = 1) override;
-  /// Adds to a counter of a port.
-  void count_at(std::uint8_t port, fabric::PortCounter counter, std::uint64_t by) {
+  void count(fabric::PortCounter counter, std::uint64_t by = 1);
+  void count_at(std::uint8_t port, fabric::PortCounter counter, std::uint64_t by = 1) override {
     count(node_of(port), counter, by);
   }
   [[nodiscard]] fabric::PortCounterValues counters() const;

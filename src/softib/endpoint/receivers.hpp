@@ -101,8 +101,8 @@ class MadEndpoint {
   /// Calls MadReceiver::mad_deadline() once at `when`; replaces the previous deadline of this
   /// receiver.
   virtual void set_mad_deadline(MadReceiver& receiver, ipoib::TimePoint when) = 0;
-  /// Adds to a counter of this node, which `softib show` prints.
-  virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;
+  /// Adds to a counter of a port, which `softib show` prints.
+  virtual void count_at(std::uint8_t port, fabric::PortCounter counter, std::uint64_t by = 1) = 0;
 };
 
 }  // namespace softib::endpoint

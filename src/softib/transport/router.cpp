@@ -4,9 +4,11 @@
 #include <array>
 
 #include "softib/core/cm_recipient.hpp"
+#include "softib/core/key_violation.hpp"
 #include "softib/core/large_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/fabric/cm_locks.hpp"
+#include "softib/fabric/gsi_checks.hpp"
 #include "softib/transport/process_slot.hpp"
 
 namespace softib::transport {
@@ -321,7 +323,24 @@ void Router::deliver_from_network(ConstBytes bytes, Qpn destination) {
   if (header->management_class != ipoib::wire::mgmt_class::kCommMgt) {
     return count(hca_, fabric::PortCounter::drop_mad_no_agent);
   }
-  send_cm(hca_, hca_, *packet, {bytes});
+  if (is_admitted(hca_, *packet)) send_cm(hca_, hca_, *packet, {bytes});
+}
+
+/// Whether QP1 of a port takes a MAD. Counts there what it does not take.
+bool Router::is_admitted(NodeIndex node, const MadPacket& packet) {
+  const auto record = fabric_.node(node);
+  const auto why = record ? fabric::gsi_drop(packet, record->port)
+                          : std::optional(fabric::PortCounter::drop_port_not_active);
+  if (!why) return true;
+  count(node, *why);
+  if (why == fabric::PortCounter::drop_qkey) {
+    fabric_.note_violations(node, CheckedKey::qkey,
+                            {1, key_violation(packet, packet.qkey.value())});
+  } else if (why == fabric::PortCounter::drop_pkey) {
+    fabric_.note_violations(node, CheckedKey::pkey,
+                            {1, key_violation(packet, packet.pkey.value())});
+  }
+  return false;
 }
 
 /// The checks on the way of unicast packets. What a port sends to itself does not leave it.
@@ -661,6 +680,10 @@ void Router::send_mad(std::uint8_t number, ConstBytes bytes, const MadOnWire& on
       header->is_response() && header->management_class == ipoib::wire::mgmt_class::kPerf;
   const bool is_forwarded = pass == Pass::now && !smp && !is_of_agent;
   if (is_forwarded && !pass_switches(*by, *packet, bytes, on_wire)) return;
+  // The subnet process checks what is for its own agents.
+  if (!smp && *node != kSubnetNode && !is_admitted(*node, *packet)) {
+    return count_sent(from, on_wire.bytes);
+  }
   if (header->management_class == ipoib::wire::mgmt_class::kCommMgt) {
     count_sent(from, on_wire.bytes);
     return send_cm(from, *node, *packet, on_wire);

@@ -106,6 +106,7 @@ class Router {
   };
   std::size_t deliver(NodeIndex from, const Recipient& to, Packets packets, SendMode mode);
   [[nodiscard]] std::size_t try_deliver(NodeIndex from, const Recipient& to, Packets packets);
+  bool is_admitted(NodeIndex node, const MadPacket& packet);
   bool deliver_mad(NodeIndex from, ProcessAddress to, const MadOnWire& mad);
   void send_mad_to(NodeIndex from, NodeIndex node, const MadOnWire& mad);
   void send_cm(NodeIndex from, NodeIndex node, const MadPacket& packet, const MadOnWire& on_wire);

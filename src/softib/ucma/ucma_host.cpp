@@ -14,7 +14,6 @@
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/random_bits.hpp"
 #include "softib/core/ip_gid.hpp"
-#include "softib/fabric/gsi_checks.hpp"
 #include "softib/ucma/commands.hpp"
 
 namespace softib::ucma {
@@ -207,10 +206,6 @@ bool UcmaHost::Receiver::receive_mad(const MadPacket& packet) {
   if (packet.destination != ipoib::wire::kGsiQpn) return false;
   std::unique_lock lock(host_.mutex_);
   if (!host_.manager_.is_recipient(hca_, packet)) return false;
-  if (const auto why = fabric::gsi_drop(packet, host_.port({hca_, packet.port}))) {
-    host_.endpoints_[hca_]->count_at(packet.port, *why, 1);
-    return true;
-  }
   host_.manager_.receive(hca_, packet, ipoib::monotonic_now());
   host_.flush(lock);
   return true;

@@ -181,13 +181,13 @@ void MadLayer::transmit(Transaction& transaction, ipoib::TimePoint now) {
   }
 }
 
-/// Receives a packet. QP1 checks Q_Key and P_Key, QP0 neither (IBA 10.2.4, 10.9).
 void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header) return drop(fabric::PortCounter::drop_malformed);
   const bool is_gsi = packet.destination == ipoib::wire::kGsiQpn;
-  if (const auto why = is_gsi ? fabric::gsi_drop(packet, port) : std::nullopt) return drop(*why);
   const auto pkey_index = is_gsi ? fabric::pkey_index_for(packet, port) : std::uint16_t{0};
+  // The table has changed since the packet was admitted.
+  if (!pkey_index) return drop(fabric::PortCounter::drop_pkey);
   const auto agent = agent_for(packet, *header);
   if (!agent) {
     return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request

@@ -197,6 +197,7 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
 bool UmadHost::receive_mad(const MadPacket& packet) {
   std::unique_lock lock(mutex_);
   layer_.receive(packet, endpoint_.ports()[packet.port], ipoib::monotonic_now());
+  for (const auto why : layer_.take_drops()) endpoint_.count_at(packet.port, why);
   flush(lock);
   return true;
 }
@@ -219,7 +220,6 @@ void UmadHost::device_lost() {
 /// are sent before MADs become visible to receive(): a program may exit as soon as it has its
 /// response, and the last ACK of that response must have been sent by then.
 void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
-  for (const auto why : layer_.take_drops()) endpoint_.count(why);
   const auto next = layer_.next_deadline();
   if (next != deadline_) endpoint_.set_mad_deadline(*this, next);
   deadline_ = next;
@@ -240,7 +240,7 @@ void UmadHost::deliver(ReceivedMad mad) {
   const bool has_room = queue.size() < kMaxQueuedMads &&
                         (mad.solicited || (port.unsolicited < kMaxQueuedUnsolicited &&
                                            port.unsolicited_bytes < kMaxUnsolicitedBytes));
-  if (!has_room) return endpoint_.count(fabric::PortCounter::drop_mad_full);
+  if (!has_room) return endpoint_.count_at(port.number, fabric::PortCounter::drop_mad_full);
   if (!mad.solicited) {
     ++port.unsolicited;
     port.unsolicited_bytes += mad.mad.size();

@@ -1270,6 +1270,32 @@ TEST_F(MadTest, RequestsForCountersGoToTheSubnetProcess) {
   EXPECT_EQ(transaction(sm_mail_), 9U);
 }
 
+TEST_F(MadTest, CountsWrongKeysAtThePortThatAMadIsFor) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);  // a request is for both processes
+  neighbour->add_mad_receiver(third);
+  auto wrong = make_mad(1, 2, 0x05, kGet, 1);
+  wrong.qkey = QKey(7);
+  send_mad(*one_, wrong);
+  wrong = make_mad(1, 2, 0x05, kGet, 2);
+  wrong.pkey = PKey(0x8013);
+  send_mad(*one_, wrong);
+  send_mad(*one_, make_mad(1, 2, 0x05, kGet, 3));
+  EXPECT_EQ(transaction(second_), 3U);
+  EXPECT_EQ(transaction(third), 3U);
+  for (const auto* const of : {two_.get(), neighbour.get()}) {
+    EXPECT_EQ(of->violations(1, CheckedKey::qkey), 1U);
+    EXPECT_EQ(of->violations(1, CheckedKey::pkey), 1U);
+  }
+  EXPECT_EQ(one_->violations(1, CheckedKey::qkey), 0U);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_qkey), 1U);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_pkey), 1U);
+  const auto last = subnet_.fabric().last_violation(2, CheckedKey::pkey);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(*last, key_violation(wrong, 0x8013));
+  neighbour->remove_mad_receiver(third);
+}
+
 TEST_F(MadTest, AnInactivePortPassesSmpsOnly) {
   subnet_.set_port_state(1, PortState::init);
   send_mad(*one_, make_mad(1, 0, 0x03, kGet, 1));

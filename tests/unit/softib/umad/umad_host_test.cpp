@@ -1,10 +1,12 @@
 #include "softib/umad/umad_host.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <poll.h>
 
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "softib/core/rmpp_sender.hpp"
 #include "softib/umad/mad_class.hpp"
@@ -20,6 +22,7 @@ constexpr Lid kSmLid{1};
 class FakeEndpoint final : public endpoint::MadEndpoint {
  public:
   std::function<void(const MadPacket&)> on_send;
+  std::vector<std::pair<int, fabric::PortCounter>> counted;  ///< with the number of the port
 
   void send_mad(std::uint8_t /*port*/, ConstBytes packet) override {
     on_send(MadPacket::parse(packet).value());
@@ -29,12 +32,18 @@ class FakeEndpoint final : public endpoint::MadEndpoint {
     PortAttributes port;
     port.lid = kHostLid;
     port.pkeys[0] = ipoib::kDefaultPKey;
-    return HcaPorts(port);
+    port.hca_ports = 2;
+    HcaPorts ports(port);
+    port.number = 2;
+    ports.set(port);
+    return ports;
   }
   [[nodiscard]] endpoint::RemoteProcess self() const override { return {1, 0, 1}; }
   void set_mad_deadline(endpoint::MadReceiver&, ipoib::TimePoint) override {}
   void add_mad_receiver(endpoint::MadReceiver&, endpoint::ManagementClasses) override {}
-  void count(fabric::PortCounter, std::uint64_t) override {}
+  void count_at(std::uint8_t port, fabric::PortCounter counter, std::uint64_t) override {
+    counted.emplace_back(port, counter);
+  }
 };
 
 bool is_readable(int fd) {
@@ -90,6 +99,23 @@ TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
   EXPECT_EQ(responses, 1U);
   EXPECT_TRUE(engine.receive_mad(flood));
   EXPECT_TRUE(host.receive(port, ipoib::wire::kMadSize)) << "there is room again";
+}
+
+TEST(UmadHost, CountsAMadThatNobodyTakesAtItsPort) {
+  FakeEndpoint endpoint;
+  UmadHost host(endpoint, 0, fabric::SubnetFolder("/nonexistent"), nullptr);
+  endpoint::MadReceiver& engine = host;
+  MadPacket packet;
+  packet.slid = kSmLid, packet.dlid = kHostLid;
+  packet.source = packet.destination = ipoib::wire::kGsiQpn;
+  packet.port = 2;
+  ipoib::wire::MadHeader header;
+  header.management_class = kSaClass;
+  header.method = ipoib::wire::method::kGet;
+  header.emit(packet.mad);
+  EXPECT_TRUE(engine.receive_mad(packet));
+  EXPECT_THAT(endpoint.counted,
+              testing::ElementsAre(std::pair(2, fabric::PortCounter::drop_mad_no_agent)));
 }
 
 TEST(UmadHost, UnknownPortsAndAgentsAreInvalid) {
