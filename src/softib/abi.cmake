@@ -51,7 +51,31 @@ function(softib_write_version_script script readelf)
   file(CONFIGURE OUTPUT ${script} CONTENT "${text}")
 endfunction()
 
+# Fails if a shared library calls a cancellation point (pthreads(7)) that the source does not replace.
+function(softib_check_calls library readelf source)
+  set(points accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat epoll_pwait epoll_wait
+    eventfd_read eventfd_write fallocate fdatasync fsync getrandom lockf msync nanosleep open openat pause poll ppoll
+    pread preadv pselect pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait pthread_join pwrite pwritev
+    read readv recv recvfrom recvmmsg recvmsg select sem_clockwait sem_timedwait sem_wait send sendmmsg sendmsg sendto
+    sigpause sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice system tcdrain usleep wait wait3 wait4 waitid
+    waitpid write writev)
+  execute_process(COMMAND ${readelf} --wide --dyn-syms ${library} OUTPUT_VARIABLE symbols
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL " UND [^@ \n]+" imports "${symbols}")
+  # Those that check sizes have names of their own (__read_chk), and those for large files (open64).
+  list(TRANSFORM imports REPLACE "^ UND _*" "")
+  list(TRANSFORM imports REPLACE "(_chk|64)$" "")
+  file(READ ${source} replaced)
+  foreach(import ${imports})
+    list(FIND points ${import} at)
+    if(at GREATER -1 AND NOT replaced MATCHES "__wrap_${import}\\(")
+      message(FATAL_ERROR "${library} calls ${import}(), at which a thread can be cancelled: add it to ${source}")
+    endif()
+  endforeach()
+endfunction()
+
 if(CMAKE_SCRIPT_MODE_FILE)
+  softib_check_calls(${SOFTIB} ${READELF} ${CMAKE_CURRENT_LIST_DIR}/verbs/uncancelled_calls.cpp)
   softib_read_exports(${SOFTIB} ${READELF} ours)
   get_filename_component(folder ${SOFTIB} DIRECTORY)
   file(REMOVE_RECURSE ${folder}/abi)

@@ -1,6 +1,10 @@
 // Calls of the C library that wait, or that use descriptors, are points at which a thread can be
 // cancelled (pthreads(7)): then its stack is unwound. Most functions that softib defines are no
 // such points for programs, and they hold locks and change shared state.
+//
+// In libsoftib.so no call that softib makes itself is such a point (verbs/uncancelled_calls.cpp).
+// The C++ library makes others, so all functions but those of the data path disable cancellation
+// as a whole.
 #pragma once
 
 #include <pthread.h>
@@ -18,6 +22,20 @@ class NoCancellation {
 
  private:
   int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+/// The calls of the thread during the lifetime of the object are cancellation points: it waits for
+/// the program.
+class CancellationPoint {
+ public:
+  CancellationPoint() { is_inside_ = true; }
+  CancellationPoint(const CancellationPoint&) = delete;
+  CancellationPoint& operator=(const CancellationPoint&) = delete;
+  ~CancellationPoint() { is_inside_ = false; }
+  [[nodiscard]] static bool is_inside() { return is_inside_; }
+
+ private:
+  inline static thread_local bool is_inside_ = false;
 };
 
 }  // namespace softib

@@ -14,6 +14,7 @@
 #include "ipoib/output_file.hpp"
 #include "ipoib/write_all.hpp"
 #include "program/limits.hpp"
+#include "softib/core/no_cancellation.hpp"
 #include "softib/endpoint/capture.hpp"
 
 namespace softib::endpoint {
@@ -114,6 +115,7 @@ void CaptureFile::stop(const ipoib::Written& written) {
     (void)!::ftruncate(file_.get(), status.st_size - static_cast<off_t>(incomplete));
   }
   const std::string why = std::strerror(written.code);
+  const NoCancellation whole;
   std::fprintf(stderr, "softib: the capture %s ends here: %s%s\n", path_.c_str(), why.c_str(),
                ipoib::program::limit_remedy(why).c_str());
   file_.reset();

@@ -211,6 +211,7 @@ SOFTIB_ABI ssize_t write(int fd, const void* data, std::size_t size) {
     if (error == 0) return static_cast<ssize_t>(size);
     if (error != EAGAIN || !softib::ucma::is_get_event(command)) return fail(error);
     std::uint8_t byte = 0;
+    const softib::CancellationPoint here;
     const ssize_t count = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
     if (count < 0) return -1;
     if (count == 0) return fail(EIO);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "softib/core/no_cancellation.hpp"
 #include "softib/umad/abi.hpp"
 
 using namespace softib::umad;
@@ -79,6 +80,7 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
 
 int poll_port(int port, int timeout_ms) {
   pollfd readable{port, POLLIN, 0};
+  const softib::CancellationPoint here;
   const int count = ::poll(&readable, 1, timeout_ms);
   if (count == 1) return 0;
   if (count == 0) return -ETIMEDOUT;

@@ -74,7 +74,6 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
-  const NoCancellation whole;
   of(ibv->context).device.arm(of(ibv), solicited_only != 0);
   return 0;
 }
@@ -93,7 +92,6 @@ void wait_for_acknowledgements(Cq& cq) {
 }  // namespace
 
 int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
-  const NoCancellation whole;
   auto& device = of(cq.context).device;
   // This is checked without the lock, which other threads need.
   if (cq.model->idle() && !device.poll_receive_rings(cq)) {

@@ -49,9 +49,8 @@ class EventQueue {
   template <class Taken, class Woken>
   bool take(Taken taken, Woken woken) {
     for (int idle = 0;;) {
-      const auto wakeup = socket_.take(true);
+      const auto wakeup = wait();
       if (wakeup == Wakeup::none) return false;
-      const NoCancellation rest;  // only the wait is a cancellation point
       if (must_call_woken(wakeup)) woken();
       const std::lock_guard lock(mutex_);
       --takers_;
@@ -98,6 +97,11 @@ class EventQueue {
       // Another thread was faster, and this wakeup came after its: some taker has to call `woken`.
       if (taken == Wakeup::other) has_other_ = true, (void)socket_.wake();
     }
+  }
+
+  [[nodiscard]] Wakeup wait() {
+    const CancellationPoint here;
+    return socket_.take(true);
   }
 
   /// The thread takes part in takers_ from here on. A wakeup without an event may be that of

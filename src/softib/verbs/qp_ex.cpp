@@ -16,7 +16,6 @@ void start(ibv_qp_ex* ibv) {
 void abort(ibv_qp_ex* ibv) { of(ibv).sending.unlock(); }
 
 int complete(ibv_qp_ex* ibv) noexcept {
-  const NoCancellation whole;
   auto& qp = of(ibv);
   const std::lock_guard sending(qp.sending, std::adopt_lock);
   int error = qp.builder.error();

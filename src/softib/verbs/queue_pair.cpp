@@ -139,7 +139,6 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
-  const NoCancellation whole;
   auto& qp = of(ibv);
   const std::lock_guard sending(qp.sending);
   const int error = of(ibv->context).device.post(*qp.model, [&](hca::Hca& hca) {
@@ -149,7 +148,6 @@ int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
 }
 
 int post_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
-  const NoCancellation whole;
   const int error = of(ibv->context).device.change([&](hca::Hca& hca) {
     return hca.post_receive(*of(ibv).model, chain, bad);
   });

@@ -6,7 +6,6 @@ namespace softib::verbs {
 namespace {
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
-  const NoCancellation whole;
   const int error =
       of(srq->context).device.hca()->shared_receives().post(*of(srq).model, chain, bad);
   return post_result("ibv_post_srq_recv", error);

@@ -159,6 +159,7 @@ TEST_F(TwoPortsTest, AMadArrivesAtAPort) {
   MadPacket packet;
   packet.slid = TestSubnet::lid(3);
   packet.source = packet.destination = ipoib::wire::kGsiQpn;
+  packet.qkey = ipoib::wire::kGsiQKey;
   ipoib::wire::MadHeader header;
   header.management_class = 0x09;
   header.class_version = 1;
