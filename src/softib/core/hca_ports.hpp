@@ -38,6 +38,10 @@ class HcaPorts {
     return all() | std::views::filter(&PortAttributes::has_cable);
   }
   auto cabled() const&& = delete;
+  /// An HCA with an Ethernet port has no other one.
+  [[nodiscard]] bool are_ethernet() const { return ports_.front().is_ethernet(); }
+  /// An HCA fails as a whole.
+  [[nodiscard]] bool have_failed() const { return ports_.front().failed; }
   /// The port that programs get which name none: the first one that is active, or else that is not
   /// down, or else that has a cable.
   [[nodiscard]] const PortAttributes& preferred() const;

@@ -219,10 +219,7 @@ int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {
     error = qp.enqueue(*wr);
     if (error != 0) *bad = wr;
   }
-  // The requests before the bad one stay posted.
-  if (!qp.is_connected()) return error;
-  if (qp.is_flushing()) completions_.flush_sends(qp);
-  connections_.posted(qp.connection());
+  posted(qp);  // the requests before the bad one stay posted
   return error;
 }
 
@@ -234,8 +231,15 @@ int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
       return error;
     }
   }
-  ibv_send_wr* bad = nullptr;
-  return post_send(qp, nullptr, &bad);
+  posted(qp);
+  return 0;
+}
+
+/// The datagrams of a queue pair wait for next_packets().
+void Hca::posted(QueuePair& qp) {
+  if (!qp.is_connected()) return;
+  if (qp.is_flushing()) completions_.flush_sends(qp);
+  connections_.posted(qp.connection());
 }
 
 int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind) {

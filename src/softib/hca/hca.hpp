@@ -80,8 +80,8 @@ class Hca {
   /// if they have failed in `now`.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const HcaPorts& ports() const { return ports_; }
-  [[nodiscard]] bool has_failed() const { return ports_[1].failed; }
-  [[nodiscard]] bool is_ethernet() const { return ports_[1].is_ethernet(); }
+  [[nodiscard]] bool has_failed() const { return ports_.have_failed(); }
+  [[nodiscard]] bool is_ethernet() const { return ports_.are_ethernet(); }
   [[nodiscard]] CompletionClock& clock() { return clock_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
   [[nodiscard]] std::span<const HcaEvent> events() const {
@@ -90,6 +90,7 @@ class Hca {
   void clear_events() { events_.clear(); }
 
  private:
+  void posted(QueuePair& qp);
   void reset(QueuePair& qp);
   void fail();
   void fail(QueuePair& qp);

@@ -14,7 +14,7 @@ using ipoib::Result;
 
 Result<XrcDomain*> SharedReceives::open_domain(std::optional<XrcDomainName> name,
                                                XrcDomainFlags how) {
-  if (ports_[1].failed) return hca_failed();
+  if (ports_.have_failed()) return hca_failed();
   auto* domain =
       name ? domains_.find_if([&](const auto& each) { return each.name == name; }) : nullptr;
   if (domain != nullptr && how.exclusive)
@@ -41,7 +41,7 @@ Result<void> SharedReceives::close(XrcDomain& domain) {
 }
 
 Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfig& config) {
-  if (ports_[1].failed) return hca_failed();
+  if (ports_.have_failed()) return hca_failed();
   const auto& attr = config.attributes;
   if (config.pd == nullptr || (config.domain == nullptr) != (config.cq == nullptr)) {
     return Error{EINVAL,
@@ -68,7 +68,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SharedReceiveQueueConfi
 }
 
 Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr, int mask) {
-  if (ports_[1].failed) return hca_failed();
+  if (ports_.have_failed()) return hca_failed();
   if (queue.modify(attr, mask)) return {};
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }

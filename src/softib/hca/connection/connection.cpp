@@ -31,7 +31,7 @@ bool Connection::takes(const ConnectedPacket& packet) const {
 bool Connection::is_from_peer(const ipoib::wire::DataPacket& packet) const {
   const auto& path = attributes.path;
   // What a program gives as DLID of an Ethernet port means nothing.
-  if (!hca_.ports[1].is_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
+  if (!hca_.ports.are_ethernet() && packet.lrh.slid != Lid(path.dlid)) return false;
   return !packet.grh || path.is_global == 0 ||
          packet.grh->sgid == Gid(std::to_array(path.grh.dgid.raw));
 }
@@ -46,7 +46,7 @@ bool Connection::expects(const PacketRun& run) const {
 void Connection::receive(const ConnectedPacket& packet) {
   hca_.counters.received_packets += packet.packets;
   hca_.counters.received_bytes += packet.payload.size();
-  is_marked_ |= hca_.ports[1].is_ethernet() && packet.grh &&
+  is_marked_ |= hca_.ports.are_ethernet() && packet.grh &&
                 ipoib::wire::is_marked(packet.grh->traffic_class);
   if (!std::exchange(is_established_, true) && qp_.state() == IBV_QPS_RTR) {
     hca_.events.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, &qp_});

@@ -28,7 +28,7 @@ void Connections::change_state(Connection& connection, ibv_qp_state from) {
 
 void Connections::receive(const ArrivedPacket& from) {
   if (from.gso.packets == 1) {
-    if (hca_.ports[1].is_ethernet() && take_notification(from)) return;
+    if (hca_.ports.are_ethernet() && take_notification(from)) return;
     if (const auto packet = ConnectedPacket::parse(from.bytes)) {
       return receive(*packet, packet->payload.size(), from.port);
     }

@@ -49,7 +49,7 @@ bool DatagramReceiver::receive(const ArrivedPacket& from) {
   if (!packet) return false;
   auto grh = packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
   IpHeaderBytes ip_header;
-  if (packet->grh && hca_.ports[1].is_ethernet()) {
+  if (packet->grh && hca_.ports.are_ethernet()) {
     ip_header = ip_header_of(*packet->grh);
     grh = ip_header;
   }
