@@ -46,8 +46,8 @@ bool Connection::expects(const PacketRun& run) const {
 void Connection::receive(const ConnectedPacket& packet) {
   hca_.counters.received_packets += packet.packets;
   hca_.counters.received_bytes += packet.payload.size();
-  is_marked_ |= hca_.ports.are_ethernet() && packet.grh &&
-                ipoib::wire::is_marked(packet.grh->traffic_class);
+  is_marked_ |=
+      hca_.ports.are_ethernet() && packet.grh && ipoib::wire::is_marked(packet.grh->traffic_class);
   if (!std::exchange(is_established_, true) && qp_.state() == IBV_QPS_RTR) {
     hca_.events.raise(AsyncEvent{IBV_EVENT_COMM_EST, nullptr, &qp_});
   }
