@@ -120,8 +120,14 @@ void restrict_capabilities(const std::vector<unsigned>& keep) {
     capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, CAP_SETPCAP);
     capng_apply(CAPNG_SELECT_CAPS);
     capng_clear(CAPNG_SELECT_BOUNDS);
-    if (capng_apply(CAPNG_SELECT_BOUNDS) != 0)
+    const int applied = capng_apply(CAPNG_SELECT_BOUNDS);
+    const int code = errno;
+    // libcap-ng 0.8.3 returns 0, too, if the kernel has refused one.
+    (void)capng_get_caps_process();
+    if (applied != 0 || capng_have_capabilities(CAPNG_SELECT_BOUNDS) != CAPNG_NONE) {
+      errno = code;
       fail("cannot empty the bounding set of capabilities", kNeedsPrctl);
+    }
   }
   capng_clear(CAPNG_SELECT_CAPS);
   constexpr auto both = static_cast<capng_type_t>(CAPNG_PERMITTED | CAPNG_EFFECTIVE);
