@@ -65,4 +65,24 @@ std::optional<verbs::Device> find_device(const Options& options, Logger& log,
   }
 }
 
+std::shared_ptr<const verbs::Device> open_backup(const verbs::Device& primary,
+                                                 const Options& options, Logger& log) {
+  if (!options.backup) return nullptr;
+  auto device = verbs::Device::open(options.backup->device, options.backup->port);
+  if (!device) {
+    log.error("--backup {}: {}; serving without a backup until ipoibd is started again",
+              options.backup->text(), device.error().message);
+    return nullptr;
+  }
+  check_link_layers(primary.link_layer(), device->link_layer(), *options.backup);
+  return std::make_shared<const verbs::Device>(std::move(*device));
+}
+
+void check_link_layers(verbs::LinkLayer primary, verbs::LinkLayer backup, const PortName& option) {
+  if (primary == backup) return;
+  throw std::runtime_error("--backup " + option.text() +
+                           ": one port is of InfiniBand, the other one of RoCE: choose two of one "
+                           "kind");
+}
+
 }  // namespace ipoib::daemon

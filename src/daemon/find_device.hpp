@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,5 +20,13 @@ namespace ipoib::daemon {
 [[nodiscard]] std::optional<verbs::Device> find_device(
     const Options& options, Logger& log, const std::function<void(const std::string&)>& on_wait,
     const std::function<void()>& on_reload);
+
+/// Opens the device of the backup port; nullptr without --backup, or if it cannot be opened, which
+/// is logged, since the daemon works without it. Throws std::runtime_error if one port is of
+/// InfiniBand and the other one of RoCE.
+[[nodiscard]] std::shared_ptr<const verbs::Device> open_backup(const verbs::Device& primary,
+                                                               const Options& options, Logger& log);
+/// The last check of open_backup(), for the layers of the ports.
+void check_link_layers(verbs::LinkLayer primary, verbs::LinkLayer backup, const PortName& option);
 
 }  // namespace ipoib::daemon

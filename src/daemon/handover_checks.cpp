@@ -47,6 +47,19 @@ void check_vlans(const Handover& handover, const Options& options) {
   }
 }
 
+void find_homes(Handover& handover, const linux::NetworkNamespace& own) {
+  for (auto& [pkey, interface] : handover.interfaces) {
+    auto home = linux::TunDevice::namespace_of(interface.tun.get());
+    if (!home) {
+      throw std::runtime_error(
+          "the running ipoibd hands over an interface that has gone: end it, and start this one "
+          "without --takeover");
+    }
+    if (home->is_same_as(own)) continue;
+    interface.home = std::make_shared<const linux::NetworkNamespace>(std::move(*home));
+  }
+}
+
 void check_names(const Handover& handover, Guid port, const Options& options,
                  OperatorChanges& changes, const linux::NetworkNamespace& own) {
   const InterfacePlan plan(options.pkeys, options.interface, changes, options.vlans);

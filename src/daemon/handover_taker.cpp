@@ -10,23 +10,18 @@
 
 namespace ipoib::daemon::handover {
 
-namespace {
-
-/// Time for the links to come up and their groups to be joined, and then for the old daemon to let
-/// go.
-constexpr std::chrono::seconds kPreparing{30};
-constexpr std::chrono::seconds kReleasing{10};
-
-}  // namespace
-
-Taker::Taker(Dependencies dependencies, Connection connection, std::uint32_t peer)
+Taker::Taker(Dependencies dependencies, Connection connection, std::uint32_t peer,
+             const Patience& patience)
     : dependencies_(std::move(dependencies)),
       connection_(std::move(connection)),
       peer_(peer),
+      patience_(patience),
       timeout_(dependencies_.context,
                [this] {
                  fail(state_ == State::ready
-                          ? fmt::format("process {} does not respond", peer_)
+                          ? fmt::format("process {} does not respond: end it, and start this one "
+                                        "without --takeover",
+                                        peer_)
                           : "the links do not come up: " + dependencies_.interfaces.status());
                }),
       watch_(dependencies_.context, connection_.descriptor(), [this] { on_readable(); }) {}
@@ -37,7 +32,7 @@ void Taker::start(const std::set<PKey>& handed) {
   }
   unsettled_ = held_;
   if (held_.empty()) return fail("none of its partitions has an interface here");
-  timeout_.set(monotonic_now() + kPreparing);
+  timeout_.set(monotonic_now() + patience_.preparing);
 }
 
 void Taker::on_mode(InterfaceNumber interface, PumpMode mode) {
@@ -54,7 +49,7 @@ void Taker::send_ready() {
     }
   }
   state_ = State::ready;
-  timeout_.set(monotonic_now() + kReleasing);
+  timeout_.set(monotonic_now() + patience_.releasing);
   // If the other daemon has gone, the end of the connection says so.
   (void)connection_.send(emit(ready));
 }

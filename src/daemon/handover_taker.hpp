@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <set>
 #include <string>
@@ -13,6 +14,12 @@
 
 namespace ipoib::daemon::handover {
 
+/// How long the taker waits.
+struct Patience {
+  Duration preparing = std::chrono::seconds(30);  ///< for links that come up, and join their groups
+  Duration releasing = std::chrono::seconds(10);  ///< for the old daemon, which lets go
+};
+
 class Taker {
  public:
   /// All of these outlive it.
@@ -23,7 +30,8 @@ class Taker {
     std::function<void(const std::string&)> on_failure;  ///< they belong to the other daemon
     Logger& log;
   };
-  Taker(Dependencies dependencies, Connection connection, std::uint32_t peer);
+  Taker(Dependencies dependencies, Connection connection, std::uint32_t peer,
+        const Patience& patience = {});
 
   /// The interfaces of these partitions are in PumpMode::held.
   void start(const std::set<PKey>& handed);
@@ -43,6 +51,7 @@ class Taker {
   const Dependencies dependencies_;
   Connection connection_;
   const std::uint32_t peer_;
+  const Patience patience_;
   Timer timeout_;
   Watch watch_;
   State state_ = State::preparing;

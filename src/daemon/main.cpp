@@ -92,7 +92,7 @@ std::optional<UsedRunFolder> use_run_folder(const Account& account) {
   const auto open = [&]() -> Result<Folder> {
     auto run = is_root ? give_run_folder(account.user.value_or(0), is_needed_by_its_owner)
                        : open_run_folder();
-    if (run && is_of_service(*run)) return Error(EEXIST, "the folder of the service stays");
+    if (run && is_of_service(*run)) return Error(EEXIST, {});  // it stays, so there is none to use
     return run;
   };
   const bool changes_user = is_root && account.user.value_or(0) != 0;
@@ -170,16 +170,7 @@ std::optional<handover::Handover> take_over(const verbs::Device& device,
       [&] { return handover::request_handover(wanted, how == Takeover::required, log); });
   if (!handover) return std::nullopt;
   handover::check_vlans(*handover, dependencies.options);
-  for (auto& [pkey, interface] : handover->interfaces) {
-    auto home = linux::TunDevice::namespace_of(interface.tun.get());
-    if (!home) {
-      throw std::runtime_error(
-          "the running ipoibd hands over an interface that has gone: end it, and start this one "
-          "without --takeover");
-    }
-    if (home->is_same_as(dependencies.home)) continue;
-    interface.home = std::make_shared<const linux::NetworkNamespace>(std::move(*home));
-  }
+  handover::find_homes(*handover, dependencies.home);
   dependencies.changes.added.insert(handover->offer.added.begin(), handover->offer.added.end());
   dependencies.changes.deleted.insert(handover->offer.deleted.begin(),
                                       handover->offer.deleted.end());
@@ -202,24 +193,6 @@ void on_serving(Dependencies& dependencies) {
     notify_service_manager("MAINPID=" + std::to_string(::getpid()));
   }
   notify_service_manager("READY=1");
-}
-
-/// The device of the backup port. The daemon works without it, too.
-std::shared_ptr<const verbs::Device> open_backup(const verbs::Device& primary,
-                                                 const Options& options, Logger& log) {
-  if (!options.backup) return nullptr;
-  auto device = verbs::Device::open(options.backup->device, options.backup->port);
-  if (!device) {
-    log.error("--backup {}: {}; serving without a backup until ipoibd is started again",
-              options.backup->text(), device.error().message);
-    return nullptr;
-  }
-  if (device->link_layer() != primary.link_layer()) {
-    throw std::runtime_error(
-        "--backup " + options.backup->text() +
-        ": one port is of InfiniBand, the other one of RoCE: choose two of one kind");
-  }
-  return std::make_shared<const verbs::Device>(std::move(*device));
 }
 
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws

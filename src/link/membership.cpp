@@ -70,7 +70,10 @@ std::string_view mismatch(const GroupDependencies& deps, const McMemberRecord& r
 Result<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
                           const McMemberRecord& record) {
   if (record.mgid != mgid || wire::mtu_bytes(record.mtu) == 0) {
-    return Error(EPROTO, "the subnet administrator's record is invalid");
+    return Error(
+        EPROTO,
+        "the SA's record is of another group, or has an unknown MTU: restart or update the "
+        "subnet manager");
   }
   const AddressVector vector{.dlid = record.mlid,
                              .sl = record.sl,

@@ -55,7 +55,8 @@ bool RoutedGroups::on_response(const wire::SaResponse& response, TimePoint now) 
     ++failures_;
     if (should_log(failures_)) {
       // RFC 4391, 12: a failed operation on multicast groups "SHOULD be logged".
-      deps_.log.warn("list of the groups to route: {}", wire::failure_of(response.result).text());
+      deps_.log.warn("cannot list the groups to route: {}; trying again",
+                     wire::failure_of(response.result).text());
     }
     list_at_ = now + deps_.config.join_backoff.after(failures_, deps_.random);
     return true;

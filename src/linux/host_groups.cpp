@@ -62,7 +62,8 @@ Result<HostGroups> HostGroups::open() {
   // The path has thread-self, because /proc/net shows the namespace of the process's main thread.
   FileDescriptor ipv4 = open_file("/proc/thread-self/net/igmp");
   if (!ipv4) {
-    return Error(errno, std::string("cannot open /proc/net/igmp: ") + std::strerror(errno));
+    return Error(errno, std::string("cannot open /proc/net/igmp: ") + std::strerror(errno) +
+                            "; mount /proc, or use a kernel with CONFIG_IP_MULTICAST");
   }
   return HostGroups(std::move(ipv4), open_file("/proc/thread-self/net/igmp6"));
 }

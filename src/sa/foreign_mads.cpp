@@ -8,8 +8,9 @@ void ForeignMads::drop(std::string_view what, std::uint64_t& counter, const MadD
                        TimePoint now) {
   ++counter;
   if (!pause_.take(now)) return;
-  log_.warn("dropped a {} from LID {}, which is not the SA's ({} so far)", what, from.lid.value(),
-            counter);
+  log_.warn(
+      "dropped a {} from LID {}, which is not the SA's ({} so far); `saquery NR {}` names its port",
+      what, from.lid.value(), counter, from.lid.value());
 }
 
 }  // namespace ipoib::sa

@@ -133,6 +133,14 @@ class Acm(hosts.Pair):
         self.assertEqual(self.counter("bad_requests"), 1)
         self.assertTrue(self.left.reaches("10.44.0.2"))
 
+    def test_says_that_programs_do_not_find_the_socket(self):
+        """Something else has the name that librdmacm knows."""
+        other = self.subnet.host("other")
+        text = 'mount -t tmpfs none /run && mkdir /run/ibacm.sock && exec env --unset IPOIBD_DIR "$@"'
+        other.start_alone("--softib=default/other", "--acm",
+                          command=("unshare", "--mount", "sh", "-c", text, "sh", program("ipoibd")))
+        other.wait_for_log("--acm: programs do not find the socket: /run/ibacm.sock: Is a directory")
+
     def test_only_one_daemon_has_the_socket_and_a_new_one_takes_it_over(self):
         other = self.subnet.host("other")
         other.start("--acm", address="10.44.0.3/24")

@@ -58,6 +58,14 @@ class Explain(Findings):
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         self.assert_finding(self.ask("explain", "fd44::77"), "neighbour", "wrong", "neighbour solicitations")
 
+    def test_what_was_dropped_meanwhile(self):
+        pings = hosts.Process(self.left.command("ping", "-i", "0.2", "10.44.0.77"), self.left.log.with_suffix(".pings"),
+                              self.subnet.environment)
+        self.addCleanup(pings.end)
+        wait_until(lambda: "10.44.0.77" in self.left.run(hosts.program("ibarp"), "show").stdout, "it is asked for")
+        self.assert_finding(self.ask("explain", "10.44.0.77"), "drops", "warning", "counted by the interface meanwhile: ",
+                            "drop_", "ibarp(8) explains each counter")
+
     def test_progress_on_a_terminal(self):
         """The line is removed at the end; there is none without a terminal."""
         ours, theirs = pty.openpty()

@@ -5,6 +5,7 @@ import os
 import pathlib
 import resource
 import shlex
+import shutil
 import subprocess
 import tempfile
 
@@ -44,6 +45,8 @@ FORBIDDEN = (
     ("socket", "EMFILE", ("softib", "roce", "lo"), ("cannot list the network interfaces: Too many open files", "ulimit -n")),
     ("setsockopt", "EPERM", ("softib", "roce", "lo"), ("cannot filter packets by queue pair: Operation not permitted",)),
     ("pipe2", "EMFILE", ("softib", "run", "--roce", "lo", "true"), ("cannot start the process of the RoCE port", "ulimit -n")),
+    ("execve", "ENOMEM", ("softib", "run", "--roce", "lo", "true"),
+     ("the process of the RoCE port has ended without a message: run softib roce to see why",)),
     ("pipe2", "EMFILE", ("ipoibd", "--softib=other/left"), ("cannot start the emulated subnet: Too many open files",)),
     ("seccomp", "EINVAL", IPOIBD, ("no filter of system calls, ", "the daemon works without: --sandbox=off")),
 )
@@ -64,6 +67,7 @@ FAILING = (
     ("umad_open_port,22", "no such port, or it has no MAD device: try modprobe ib_umad"),
     ("umad_open_port,95", "do the versions of libibumad and the kernel match?"),
     ("umad_register,1", "cannot register for MADs of the SA on softib0: Operation not permitted"),
+    ("prctl,1,0,21", "cannot empty the bounding set of capabilities: Operation not permitted", "permit prctl"),
     ("nl_connect,5", "cannot open a netlink socket: " + NETLINK),
     ("nl_socket_set_nonblocking,5", "cannot make a netlink socket non-blocking: " + NETLINK),
     ("nl_socket_add_memberships,5", "cannot subscribe to changes of addresses and routes: " + NETLINK),
@@ -206,7 +210,7 @@ class SystemLimits(hosts.Pair):
         """In a mount namespace without them."""
         for hidden, command, words in (
                 ("/proc", ["ipoibd", "--softib=default/left"], ("mount -t proc",)),
-                ("/proc", ["ibarp"], ("mount -t proc",)),
+                ("/proc", ["ibarp"], ("cannot list the interfaces: no such entry", "mount -t proc")),
                 ("/proc", ["softib", "subnet", "--subnet", "other"], ("mount -t proc",)),
                 ("/proc", ["softib", "list"], ("cannot see which subnets run: there is no /proc", "mount -t proc")),
                 ("/dev/net", ["ipoibd", "--softib=default/left"],
@@ -235,6 +239,14 @@ class SystemLimits(hosts.Pair):
     @hosts.needs_users()
     def test_forbidden_changes_of_the_user(self):
         self.assert_forbidden(FORBIDDEN_TO_CHANGE_THE_USER)
+
+    @hosts.needs("strace")
+    def test_a_folder_that_goes_each_time(self):
+        """Each third look at the lock file is the one that asks whether it still has its name."""
+        lock = str(self.subnet.folder / "other" / "lock")
+        done = self.left.run("strace", "-o", "/dev/null", "-P", lock, "-e", "trace=newfstatat", "-e",
+                             "inject=newfstatat:error=ENOENT:when=2+3", program("softib"), "subnet", "--subnet", "other", check=False)
+        self.assert_failed(done, (f"the folder {self.subnet.folder}/other keeps being removed: try again", ))
 
     def assert_forbidden(self, rows):
         """As filters of system calls forbid them, those of containers among others."""
@@ -291,6 +303,32 @@ class SystemLimits(hosts.Pair):
         done = self.left.run(program("softib"), "run", "--roce", "lo", "--", program("ipoibd"), "--device", "softib0",
                              "--gid-index", "9", check=False)
         self.assert_failed(done, ("--gid-index 9: the port has no RoCE v2 GID there that is an IPv6 address; leave the option out, ",))
+
+    def test_a_roce_port_without_news_of_neighbours(self):
+        done = self.left.run(program("softib"), "run", "--roce", "lo", "--", "sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"',
+                             str(self.library()), "env", "FAILING_CALL=nl_socket_add_membership,5", program("ipoibd"),
+                             "--device", "softib0", check=False)
+        self.assert_failed(done, (f"cannot subscribe to changes of neighbours: {NETLINK}", ))
+
+    def test_an_interface_that_cannot_be_deleted(self):
+        self.left.start("--keep")
+        self.left.daemon.end()
+        self.assertIsNotNone(self.left.link("ib0"))
+        cleanup = (program("softib"), "run", "--hca", "left", "--", "sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"',
+                   str(self.library()), "env", "FAILING_CALL=ioctl,1,0,0x400454cb", program("ipoibd"), "--cleanup")
+        done = self.left.run(*cleanup, check=False)
+        self.assert_failed(done, ("cannot delete the interface ib0: Operation not permitted; ip link delete ib0", ))
+        self.left.run(program("softib"), "run", "--hca", "left", "--", program("ipoibd"), "--cleanup")
+        self.assert_no_interface()
+
+    def test_a_subnet_that_does_not_respond(self):
+        """Its program is another one, which does nothing. ipoibd waits for ten seconds."""
+        shutil.copy(program("ipoibd"), self.folder)
+        other = self.folder / "softib"
+        other.write_text("#!/bin/sh\n[ $1 = subnet ] && exec sleep 1000\nexit 1\n", encoding="ascii")
+        other.chmod(0o755)
+        done = self.left.run(str(self.folder / "ipoibd"), "--softib", check=False)
+        self.assert_failed(done, ("the emulated subnet does not respond: see `softib show`", ))
 
     def test_tables_that_are_full(self):
         """Of neighbours, and of pinned addresses."""

@@ -67,6 +67,16 @@ class Gateways(OnASubnet):
         wait_until(lambda: self.neighbours_for("10.45.0.2") == ["10.44.0.254"],
                    "left resolves the gateway, not the destination")
 
+    def test_routes_beyond_the_maximum_are_ignored_and_reported(self):
+        batch = self.subnet.folder / "batch"
+        batch.write_text("".join(
+            f"route add 172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}/32 dev ib0\n"
+            for number in range(65_546)), encoding="ascii")
+        self.left.run("ip", "-batch", str(batch))
+        self.left.wait_for_log(" routes through the interface are ignored, beyond the maximum of 65536: "
+                               "replace some by routes of shorter prefixes")
+        self.assertTrue(self.left.reaches("10.44.0.254"))
+
     def test_change_of_route_is_followed(self):
         self.left.run("ip", "route", "add", "10.45.0.0/24", "via", "10.44.0.200")
         self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")

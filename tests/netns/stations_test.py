@@ -38,6 +38,19 @@ link.send(b'\\x33\\x33\\0\\0\\0\\1' + mac + struct.pack('!HIHBB', 0x86dd, 6 << 2
 """
 
 
+# Joins so many groups on eth0, and waits.
+LISTENS_TO_MANY = """
+import socket, sys, time
+with socket.socket(type=socket.SOCK_DGRAM) as one:
+    index = socket.if_nametoindex('eth0').to_bytes(4, sys.byteorder)
+    for number in range(int(sys.argv[1])):
+        group = bytes([239, 1, number >> 8, number & 255])
+        one.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + bytes(4) + index)
+    print('listening', flush=True)
+    time.sleep(1000)
+"""
+
+
 class Station(hosts.Host):
     """A network namespace with a veth on the bridge of a host."""
 
@@ -262,6 +275,16 @@ class Stations(Bridged):
         wait_until(is_member, "left is a member")
         listener.end()
         wait_until(lambda: not is_member(), "it has left")
+
+    def test_a_station_that_listens_to_too_many_groups_is_reported(self):
+        one = self.behind[self.left][0]
+        one.run("sysctl", "-qw", "net.ipv4.igmp_max_memberships=1000")
+        listener = streams.start(one, LISTENS_TO_MANY, self.subnet.folder, "listener", "400")
+        try:
+            self.left.wait_for_log(f"station {one.mac} listens to too many multicast groups: ",
+                                   " are left out (320 at most, 384 of all stations)")
+        finally:
+            listener.end()
 
     @needs("dhclient", "dhcpcd")
     @needs_users()

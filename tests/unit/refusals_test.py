@@ -273,9 +273,6 @@ REFUSALS = {
          "no subnet 'default' is running in /proc/nowhere/default; start one with: softib subnet --subnet "
          "default"),
     ),
-    ("ipoibd", 1): (
-        ("--netns nosuch", "network namespace nosuch: No such file or directory; `ip netns list` shows the named ones"),
-    ),
     ("ipoibd", 2): (
         ("--config quoted", 'quoted:1: name = "ib0": values stand without quotes'),
         ("--config sections", "sections:1: [daemon]: the file has no sections, only options"),
@@ -316,6 +313,7 @@ REFUSALS = {
         ("--name a/b", "--name a/b: must be a name of 1 to 15 characters without blanks, quotes, / : and %"),
     ),
     ("ipoibd", 1): (
+        ("--netns nosuch", "network namespace nosuch: No such file or directory; `ip netns list` shows the named ones"),
         ("--softib=a/b",
          "the emulated subnet did not start: cannot create the folder /proc/nowhere: No such file or "
          "directory; choose another directory with SOFTIB_DIR"),

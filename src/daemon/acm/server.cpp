@@ -45,7 +45,7 @@ class Server::Impl {
             Protocol::acceptor(context, Protocol(), ::dup(socket.listener().get())),
             [this](Protocol::socket client) { admit(std::move(client)); },
             [this](const std::string& why) {
-              log_.warn("cannot accept a client of librdmacm: {}", why);
+              log_.warn("cannot accept a client of librdmacm: {}; trying again", why);
             }),
         all_(limits.rate) {}
 

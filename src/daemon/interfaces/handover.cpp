@@ -14,9 +14,6 @@ namespace ipoib::daemon::handover {
 
 namespace {
 
-/// Time to wait for each message of the old daemon.
-constexpr std::chrono::seconds kPatience{10};
-
 Error out_of_place(const char* what) {
   return Error(EPROTO, std::string("the other daemon sends ") + what +
                            ": start this one without --takeover, after the other one has ended");
@@ -32,8 +29,9 @@ Result<bool> append(std::vector<T>& to, std::vector<T>& from, std::size_t most) 
 
 /// Returns nullopt if the daemon has gone. The error of a Refusal is ENODEV if another daemon may
 /// fit.
-Result<std::optional<Handover>> talk(Connection&& connection, const Hello& wanted) {
-  connection.set_timeout(kPatience);
+Result<std::optional<Handover>> talk(Connection&& connection, const Hello& wanted,
+                                     std::chrono::milliseconds patience) {
+  connection.set_timeout(patience);
   if (const auto sent = connection.send(emit(wanted)); !sent) {
     if (sent.error().code == EPIPE) return std::optional<Handover>();
     return sent.error();
@@ -123,10 +121,11 @@ Hello hello_of(const verbs::Device& device, std::vector<PKey> pkeys) {
           .pkeys = std::move(pkeys)};
 }
 
-std::optional<Handover> request_handover(const Hello& wanted, bool is_required, Logger& log) {
+std::optional<Handover> request_handover(const Hello& wanted, bool is_required, Logger& log,
+                                         std::chrono::milliseconds patience) {
   bool found = false;
   for (auto& socket : control::connect_for_handover()) {
-    auto handover = talk(Connection(std::move(socket)), wanted);
+    auto handover = talk(Connection(std::move(socket)), wanted, patience);
     if (!handover) {
       if (handover.error().code == ENODEV) continue;
       throw std::runtime_error("cannot take over: " + handover.error().message);

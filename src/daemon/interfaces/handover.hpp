@@ -22,6 +22,7 @@
 // as before.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <vector>
@@ -85,9 +86,10 @@ struct Handover {
 /// Asks the daemon of the port that `wanted` names for its interfaces. Called in the network
 /// namespace of the interfaces. Returns nullopt if there is none, or it ends meanwhile. Throws
 /// std::runtime_error with the reason if it refuses, or if a handover `is_required` and there is
-/// none.
-[[nodiscard]] std::optional<Handover> request_handover(const Hello& wanted, bool is_required,
-                                                       Logger& log);
+/// none. `patience` is for each message of that daemon.
+[[nodiscard]] std::optional<Handover> request_handover(
+    const Hello& wanted, bool is_required, Logger& log,
+    std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 }  // namespace handover
 }  // namespace ipoib::daemon

@@ -93,9 +93,9 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
 
 /// Options of the command line, which are in `to` already, take precedence.
 void read_file(const std::string& path, const po::options_description& all, po::variables_map& to) {
-  const auto fail = [&path, &to]() -> UsageError {
-    return UsageError((to.count("config") != 0 ? "--config " : "") + path + ": " +
-                      std::strerror(errno));
+  const auto fail = [&path, &to] {
+    const std::string option = to.count("config") != 0 ? "--config " : "";
+    return UsageError(option + path + ": " + std::strerror(errno));
   };
   std::ifstream file(path);
   if (!file) throw fail();
@@ -312,8 +312,8 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     // Each neighbour may have its own path, and a new one may be learnt.
     options.link.limits.paths = options.link.limits.neighbours + 1;
   } catch (const po::unknown_option& error) {
-    throw UsageError(error.what() + suggestion(error.get_option_name(), all, "--") +
-                     " (ipoibd --help lists the options)");
+    const std::string similar = suggestion(error.get_option_name(), all, "--");
+    throw UsageError(error.what() + similar + " (ipoibd --help lists the options)");
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + " (ipoibd --help lists the options)");
   }

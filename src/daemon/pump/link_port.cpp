@@ -52,8 +52,8 @@ bool LinkPort::watch_queue_pair(TimePoint now) {
   if (watchdog_.is_stuck(queue_pair().send_progress(), now)) {
     ++tx_timeouts_;
     needs_repair_ = true;
-    dependencies_.log.warn("{}: no send has completed for {} seconds", name_.text(),
-                           SendWatchdog::kTimeout.count());
+    dependencies_.log.warn("{}: no send has completed for {} seconds; restarting the queue pair",
+                           name_.text(), SendWatchdog::kTimeout.count());
   }
   if (!needs_repair_ && !queue_pair().is_broken()) return false;
   if (now < no_repair_before_) return false;

@@ -102,7 +102,7 @@ Result<FileDescriptor> open_shared(int folder, const std::string& name, IfMissin
     file = create_new(folder, name);
     if (file || file.error().code != EEXIST) return file;
   }
-  return Error{EBUSY, name + " keeps being created and removed"};
+  return Error{EBUSY, name + " keeps being created and removed: try again"};
 }
 
 Result<FileDescriptor> open_shared(const std::string& path, IfMissing if_missing) {

@@ -57,7 +57,7 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
     }
     return SubnetLock(std::move(*file));
   }
-  return Error{EBUSY, "the folder " + folder.path() + " keeps being removed"};
+  return Error{EBUSY, "the folder " + folder.path() + " keeps being removed: try again"};
 }
 
 bool SubnetLock::is_in(const SubnetFolder& folder) const {
@@ -70,7 +70,8 @@ Result<void> hold_subnet(const SubnetFolder& folder) {
   auto file = open_shared(folder.lock(), IfMissing::fail);
   if (!file) return file.error();
   if (!try_lock_shared(file->get(), kHoldersOffset) || ::fcntl(file->get(), F_SETFD, 0) != 0) {
-    return Error{errno, "cannot lock " + folder.lock() + ": " + std::strerror(errno)};
+    return Error{errno, "cannot lock " + folder.lock() + ": " + std::strerror(errno) +
+                            "; lslocks shows which process keeps it locked"};
   }
   (void)file->release();
   return {};

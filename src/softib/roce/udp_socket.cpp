@@ -179,8 +179,10 @@ Result<FileDescriptor> open_send_socket(const Gid& address, unsigned interface,
   }
   const SocketAddress at(address, port, interface);
   if (::bind(socket->get(), at.get(), at.size) != 0) {
-    return Error{errno, std::string("cannot send from ") + address.to_string() + ": " +
-                            std::strerror(errno)};
+    const int code = errno;
+    const std::string remedy = code == EADDRNOTAVAIL ? "; give the address to the interface" : "";
+    return Error{code,
+                 "cannot send from " + address.to_string() + ": " + std::strerror(code) + remedy};
   }
   return socket;
 }

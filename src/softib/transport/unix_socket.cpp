@@ -32,7 +32,8 @@ Error failure(const std::string& what, int code) {
 
 Result<void> bind_at(int socket, int folder, const std::string& name) {
   if (::unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) {
-    return failure("cannot replace " + name, errno);
+    const int code = errno;
+    return Error{code, "cannot replace " + name + ": " + std::strerror(code) + "; remove it"};
   }
   const auto path = ipoib::UnixPath::in(folder, name);
   if (!path) return path.error();

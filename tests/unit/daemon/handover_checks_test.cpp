@@ -1,6 +1,7 @@
 // What a daemon that takes over checks, with the kernel's TUNs and TAPs.
 #include "daemon/handover_checks.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -49,6 +50,16 @@ class HandoverChecks : public test::NamespaceTest {
   OperatorChanges changes;
   const linux::NetworkNamespace own = linux::NetworkNamespace::open("").value();
 };
+
+TEST_F(HandoverChecks, AnInterfaceThatHasGoneIsRefused) {
+  hand_over(kDefaultPKey, make("ib0"));
+  EXPECT_NO_THROW(find_homes(handover, own));
+  hand_over(kRed, FileDescriptor(::open("/dev/net/tun", O_RDWR | O_CLOEXEC)));
+  EXPECT_THAT([this] { find_homes(handover, own); },
+              ThrowsMessage<std::runtime_error>(testing::StrEq(
+                  "the running ipoibd hands over an interface that has gone: end it, and start "
+                  "this one without --takeover")));
+}
 
 TEST_F(HandoverChecks, APartitionThatWasAVlanStaysOne) {
   hand_over(kDefaultPKey, make("ib0", kMac));

@@ -180,8 +180,11 @@ TEST_F(GiverTest, GoesOnIfThePeerGoesBeforeItIsReady) {
 
 TEST_F(GiverTest, ServesAgainIfThePeerGoesLater) {
   retire();
+  const link::LoggedLines lines;
   peer = Connection(FileDescriptor());
   poll();
+  EXPECT_THAT(lines.all(), testing::Contains(testing::ContainsRegex(
+                               "the handover has failed: .*; serving the interfaces again")));
   EXPECT_THAT(taken(), ElementsAre("ib0 active", "ib0.8001 active"));
   EXPECT_FALSE(giver.end("SIGTERM"));
 }

@@ -7,6 +7,7 @@
 namespace ipoib::daemon::handover::taker_tests {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -87,6 +88,31 @@ TEST_F(TakerTest, IgnoresAReleaseBeforeItIsReady) {
   peer_sends(Released{});
   EXPECT_EQ(servings, 0U);
   EXPECT_THAT(taken(), IsEmpty());
+}
+
+TEST_F(TakerTest, FailsIfTheLinksDoNotComeUpOrTheOtherDaemonIsSilent) {
+  for (const bool come_up : {false, true}) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    Connection other(FileDescriptor{ends[1]});
+    failures.clear();
+    Taker second({.context = context,
+                  .interfaces = interfaces,
+                  .on_serving = [this] { ++servings; },
+                  .on_failure = [this](const std::string& why) { failures.push_back(why); },
+                  .log = *link::silent_logger()},
+                 Connection(FileDescriptor(ends[0])), 4711,
+                 {.preparing = come_up ? 30s : 1ms, .releasing = 1ms});
+    second.start({kRed});
+    if (come_up) second.on_mode(number("ib0.8001"), PumpMode::held);
+    run_until([this] { return !failures.empty(); });
+    EXPECT_THAT(failures,
+                ElementsAre(HasSubstr(come_up ? "process 4711 does not respond: end it, and start "
+                                                "this one without --takeover"
+                                              : "the links do not come up: ")));
+    EXPECT_EQ(second.is_over(), true);
+  }
+  EXPECT_EQ(servings, 0U);
 }
 
 TEST_F(TakerTest, FailsOnWhatItDoesNotUnderstand) {

@@ -950,6 +950,18 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
 }
 
+TEST_F(GroupLog, AnInvalidRecordIsLoggedAsAFailedJoin) {
+  group.start();
+  (void)group.on_response(
+      {emitted<JoinRequest>().at(0).id, group_record(wire::broadcast_gid(PKey(0x8001)))}, now);
+  ASSERT_EQ(lines->last_raw().size(), 1U);
+  EXPECT_THAT(lines->last_formatted().front(),
+              testing::HasSubstr(
+                  "join: the SA's record is of another group, or has an unknown MTU: restart "
+                  "or update the subnet manager"));
+  EXPECT_EQ(count(Counter::join_failures), 1U);
+}
+
 TEST_F(GroupLog, RFC4391_12_FailedLookupIsLogged) {
   group.start();
   ASSERT_TRUE(

@@ -1,6 +1,4 @@
 // Received ARP messages, and what datagrams show about their sender.
-#include <spdlog/sinks/ringbuffer_sink.h>
-
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {
@@ -8,20 +6,15 @@ namespace {
 
 class NeighbourInputTest : public LinkFixture {
  protected:
-  void SetUp() override {
-    silent_logger()->sinks().push_back(lines);
-    bring_up();
-  }
-  void TearDown() override { std::erase(silent_logger()->sinks(), lines); }
+  void SetUp() override { bring_up(); }
   [[nodiscard]] std::size_t warnings_with(std::string_view words) const {
-    const auto all = lines->last_formatted();
+    const auto all = lines.all();
     return static_cast<std::size_t>(std::ranges::count_if(all, [words](const std::string& line) {
       return line.find("warning") != line.npos && line.find(words) != line.npos;
     }));
   }
 
-  std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
-      std::make_shared<spdlog::sinks::ringbuffer_sink_st>(512);
+  const LoggedLines lines;
 };
 
 TEST_F(NeighbourInputTest, AnArpReplyIsNoProbe) {

@@ -76,6 +76,19 @@ TEST_F(NeighbourResolutionTest, ListsEachNeighbourOnce) {
   EXPECT_EQ(all.size(), 3U) << "a pin has no entry";
 }
 
+TEST_F(NeighbourResolutionTest, RefusesAnEntryThatHasNoRoomForItsPath) {
+  config.limits.paths = 1;
+  NeighbourResolution few{{config, kOwn, host, groups.broadcast(), multicast, handles, pool, pool,
+                           parking, out, ids, random, *silent_logger()},
+                          kHashKey};
+  few.set_source({kOwnGid, 0});
+  ASSERT_TRUE(few.set_permanent(kPeer, kPeerHw, now));
+  EXPECT_EQ(few.set_permanent(Ipv4Address(0x0a2c0003), hardware(0x23, 3), now).error().message,
+            "10.44.0.3: the table of paths is full: delete entries, or raise --neighbours");
+  EXPECT_TRUE(few.set_permanent(Ipv4Address(0x0a2c0003), kPeerHw, now)) << "of the same port";
+  few.clear();
+}
+
 TEST_F(NeighbourResolutionTest, RequestsThePathOfAnAddressThatIsUsed) {
   EXPECT_FALSE(all.use_path(kPeer, now)) << "no entry";
   add(kPeer);

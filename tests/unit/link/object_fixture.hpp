@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <chrono>
 #include <deque>
@@ -35,6 +36,21 @@ inline const std::shared_ptr<Logger>& silent_logger() {
   logger->set_level(spdlog::level::debug);
   return logger;
 }
+
+/// The lines that silent_logger() gets while this lives.
+class LoggedLines {
+ public:
+  LoggedLines() { silent_logger()->sinks().push_back(lines_); }
+  ~LoggedLines() { std::erase(silent_logger()->sinks(), lines_); }
+  LoggedLines(const LoggedLines&) = delete;
+  LoggedLines& operator=(const LoggedLines&) = delete;
+
+  [[nodiscard]] std::vector<std::string> all() const { return lines_->last_formatted(); }
+
+ private:
+  const std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines_ =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_st>(512);
+};
 
 /// An SA request of one kind.
 template <class Query>

@@ -1,4 +1,5 @@
 // Rows of docs/states.md, "Path".
+#include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 
 #include "tests/unit/link/object_fixture.hpp"
@@ -662,6 +663,16 @@ TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {
         wire::likely_cause(wire::SaStatus::no_records)}) {
     EXPECT_NE(line.find(words), std::string::npos) << line;
   }
+}
+
+TEST_F(PathLog, SaysWhyThereIsNoAddressHandle) {
+  handles.refuses = true;
+  PathRef user = table.acquire(kPeerHw.gid);
+  (void)table.use(*user, now);
+  (void)table.on_response({path_requests().at(0).id, path_record(kPeerHw.gid, 7)}, now);
+  EXPECT_THAT(lines->last_formatted(),
+              testing::Contains(
+                  testing::HasSubstr("path " + kPeerHw.gid.to_string() + ": no address handle: ")));
 }
 
 TEST_F(PathLog, LogsAtMostOneFailureASecond) {

@@ -255,6 +255,17 @@ TEST_F(RoutedGroupsStates, RoutedGroups_Listing_Failed) {
   EXPECT_LE(longest, config.join_backoff.last * 5 / 4);
 }
 
+/// RFC 4391, 12: a failed operation on multicast groups "SHOULD be logged".
+TEST_F(RoutedGroupsTest, RFC4391_12_FailedListIsLogged) {
+  bring_up();
+  const LoggedLines lines;
+  route();
+  link->on_response({take<GroupsRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)},
+                    now);
+  EXPECT_THAT(lines.all(), testing::Contains(testing::ContainsRegex(
+                               "cannot list the groups to route: .*; trying again")));
+}
+
 TEST_F(RoutedGroupsStates, RoutedGroups_Listed_LinkDown) {
   be_routing({kFirst});
   port.active = false;

@@ -1,6 +1,11 @@
 #include "linux/host_groups.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+
+#include "tests/support/own_mounts.hpp"
 
 namespace ipoib::linux {
 namespace {
@@ -50,6 +55,20 @@ TEST(HostGroups, AreReadAgainEachTime) {
   const auto first = groups->read("lo");
   ASSERT_TRUE(first);
   EXPECT_EQ(*first, *groups->read("lo"));
+}
+
+/// Below another /proc, whose file is a folder.
+TEST(HostGroups, SaysWhyTheyCannotBeRead) {
+  const bool has_mounts = test::with_own_mounts([] {
+    ASSERT_EQ(::mount("none", "/proc", "tmpfs", 0, nullptr), 0);
+    EXPECT_EQ(HostGroups::open().error().message,
+              "cannot open /proc/net/igmp: No such file or directory; mount /proc, or use a kernel "
+              "with CONFIG_IP_MULTICAST");
+    std::filesystem::create_directories("/proc/thread-self/net/igmp");
+    EXPECT_EQ(HostGroups::open()->read("lo").error().message,
+              "cannot read the host's groups: Is a directory");
+  });
+  if (!has_mounts) GTEST_SKIP() << "needs root, to mount";
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ TEST_F(SaClientSourceTest, ResponseOfAnotherPortIsDropped) {
   EXPECT_EQ(client->counters().records, 1U) << "that of the SA is still accepted";
 }
 
+TEST_F(SaClientSourceTest, SaysFromWhereAResponseOfAnotherPortCame) {
+  std::ostringstream text;
+  log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(text));
+  ask_path(1);
+  respond_from(kStranger);
+  EXPECT_THAT(text.str(), HasSubstr("dropped a response from LID 9, which is not the SA's (1 so "
+                                    "far); `saquery NR 9` names its port"));
+}
+
 TEST_F(SaClientSourceTest, NoStatusOfAnotherPortCounts) {
   for (const auto status : {SaStatus::busy, SaStatus::redirect, SaStatus::no_records}) {
     ask_path(1);

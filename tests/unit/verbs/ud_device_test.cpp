@@ -239,6 +239,7 @@ TEST_F(UdDeviceTest, SaysWhyItCannotBeCreated) {
     const auto made = UdQueuePair::create(*device_, kMaxMtu, {}, log_);
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().code, error);
+    EXPECT_THAT(made.error().message, testing::StartsWith("cannot create a queue pair: "));
     EXPECT_EQ(made.error().message.find("ulimit -l") != std::string::npos, error != EINVAL)
         << made.error().message;
   }

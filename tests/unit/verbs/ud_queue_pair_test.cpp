@@ -296,7 +296,9 @@ TEST_F(UdQueuePairTest, ReplacesACompletionQueueThatHasFailed) {
   EXPECT_FALSE(a_->qp->is_broken()) << "it is another one's";
   b_->qp->on_object_failed(failed);
   EXPECT_TRUE(b_->qp->is_broken());
-  EXPECT_FALSE(b_->qp->restart()) << "the same completion queue would be used";
+  EXPECT_EQ(b_->qp->restart().error().message,
+            "the completion queue has failed: the interface gets a new one")
+      << "the same completion queue would be used";
   b_->qp->recreate().value();
   EXPECT_NE(last_cq, failed);
   EXPECT_FALSE(b_->qp->is_broken());

@@ -2,6 +2,7 @@
 #include "daemon/acm/server.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -191,6 +192,27 @@ TEST_F(AcmServer, LimitsClientsAndThoseOfAUser) {
   one.send(request());
   run();
   EXPECT_EQ(one.status(), Status::success);
+}
+
+TEST_F(AcmServer, SaysWhyItCannotAcceptAClientAndAcceptsItLater) {
+  serve();
+  const link::LoggedLines lines;
+  const Program program(path());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const FileDescriptor lowest(::dup(STDERR_FILENO));
+  const auto none_is_left = static_cast<rlim_t>(lowest.get());
+  const rlimit limit{none_is_left, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  run_until([&] { return !lines.all().empty(); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(lines.all(), ElementsAre(testing::HasSubstr(
+                               "cannot accept a client of librdmacm: Too many open files; trying "
+                               "again")));
+  program.send(request());
+  std::optional<Status> status;
+  run_until([&] { return (status = program.status()).has_value(); });
+  EXPECT_EQ(status, Status::success);
 }
 
 TEST_F(AcmServer, LimitsTheRateOfAUser) {

@@ -8,10 +8,14 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <stdexcept>
 #include <vector>
 
+#include "control/socket_folder.hpp"
 #include "ipoib/ancillary_descriptors.hpp"
 #include "tests/support/emulator.hpp"
+#include "tests/unit/control/temporary_run_folder.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::daemon::handover::assembly_tests {
 namespace {
@@ -114,6 +118,19 @@ TEST(HandoverConnectionTest, RefusesAMessageThatIsTooLong) {
   EXPECT_EQ(to.receive().error().message,
             "the other daemon sends a message that is too long, or has lost a descriptor: it is of "
             "another version, or this process has no free descriptor");
+}
+
+TEST(RequestHandoverTest, DoesNotWaitForEverForADaemonThatDoesNotRespond) {
+  auto folder =
+      control::SocketFolder::take(control::own_network_namespace().value(), "t-silent", {}).value();
+  const FileDescriptor listener = folder.listen_for_handover().value();
+  EXPECT_THAT(
+      [] {
+        (void)request_handover({}, false, *link::silent_logger(), std::chrono::milliseconds(1));
+      },
+      testing::ThrowsMessage<std::runtime_error>(testing::StrEq(
+          "cannot take over: the other daemon does not respond: end it, and start this one without "
+          "--takeover")));
 }
 
 class HandoverAssemblyTest : public ::testing::Test {

@@ -292,8 +292,10 @@ TEST_F(InterfaceLoopTest, RestartsAgainAfterAPauseOnAnIdleLink) {
 }
 
 TEST_F(InterfaceLoopTest, ReplacesAQueuePairThatDoesNotRestart) {
+  const link::LoggedLines lines;
   queue_pair.broken = queue_pair.refuses_restart = true;
   run();
+  EXPECT_THAT(lines.all(), Contains(HasSubstr("does not restart; has created another queue pair")));
   EXPECT_EQ(queue_pair.recreations, 1U);
   EXPECT_EQ(pump.link().hardware_address().qpn, queue_pair.qpn()) << "the link has its new number";
 }
@@ -327,6 +329,7 @@ TEST(SendWatchdogTest, StartsOverWhenItHasFound) {
 }
 
 TEST_F(InterfaceLoopTest, SendsThatDoNotCompleteAreATimeout) {
+  const link::LoggedLines lines;
   queue_pair.progress = {.completed = 7, .in_flight = verbs::kSignalPeriod};
   stop_when([&] { return queue_pair.restarts > 0; });
   queue_pair.on_restart = [this] {
@@ -336,6 +339,9 @@ TEST_F(InterfaceLoopTest, SendsThatDoNotCompleteAreATimeout) {
   run();
   EXPECT_EQ(queue_pair.restarts, 1U);
   EXPECT_EQ(counter("tx_timeouts"), 1U);
+  EXPECT_THAT(
+      lines.all(),
+      Contains(HasSubstr("no send has completed for 5 seconds; restarting the queue pair")));
 }
 
 TEST_F(InterfaceLoopTest, FewSendsMayWaitForeverForASignalledOne) {

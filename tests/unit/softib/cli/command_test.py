@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
@@ -210,6 +211,52 @@ def stop_ends_a_subnet_and_waits():
             subnet.start_subnet()
         done = softib("stop", "/nowhere", env=subnet.environment)
         assert done.returncode == 1 and "/nowhere" in done.stderr, done
+
+
+def without_waiting(*arguments, inject, **more):
+    """As softib(), with other results of a system call."""
+    return softib("-o", "/dev/null", "-e", f"trace={inject.split(':')[0]}", "-e", f"inject={inject}", SOFTIB, *arguments,
+                  program="strace", **more)
+
+
+def a_subnet_that_does_not_respond_is_named():
+    with Subnet(SOFTIB) as subnet:
+        done = without_waiting("show", inject="recvfrom:error=EAGAIN", env=subnet.environment)
+        equal((done.returncode, done.stderr),
+              (1, "softib: the subnet 'default' does not respond: see its log, or end its process (softib list) and start it again\n"))
+
+
+def stop_says_that_a_process_does_not_end():
+    """It has agreed to."""
+    with tempfile.TemporaryDirectory() as other:
+        folder = pathlib.Path(other) / "endless"
+        folder.mkdir(0o700)
+        with socket.socket(socket.AF_UNIX) as service, open(folder / "lock", "w+b") as lock:
+            service.bind(str(folder / "control"))
+            service.listen()
+            fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+
+            def agree():
+                clients = []  # one that only looks whether somebody listens is the first
+                while True:
+                    clients.append(service.accept()[0])
+                    if len(clients) == 2:
+                        clients[1].recv(100)
+                        clients[1].send(b"{}\n")
+            threading.Thread(target=agree, daemon=True).start()
+            done = without_waiting("stop", str(folder), inject="clock_nanosleep:retval=0")
+        equal((done.returncode, done.stderr),
+              (1, f"softib: process {os.getpid()} of subnet 'endless' has not ended within 30 s; end it with kill {os.getpid()}\n"))
+
+
+def a_library_that_is_not_there_is_missed():
+    """The program was copied without it."""
+    with Subnet(SOFTIB) as subnet, tempfile.TemporaryDirectory() as other:
+        done = softib("run", "--hca", "a", "--", "true", program=shutil.copy(SOFTIB, other), env=subnet.environment)
+        if done.returncode == 0:
+            return  # it is installed
+        assert f"libsoftib.so is neither in {pathlib.Path(other).parent}/lib" in done.stderr, done.stderr
+        assert ": build or install it\n" in done.stderr, done.stderr
 
 
 def stop_sends_nothing_to_other_services():
@@ -573,7 +620,7 @@ def automatic_start_tells_why_it_failed():
         assert "by hand" not in done.stderr, done.stderr
 
 
-need("ibstat", "ibping", "saquery")
+need("ibstat", "ibping", "saquery", "strace")
 run_tests([a_capture_is_not_written_to_a_terminal, the_library_alone_has_no_hca, the_page_needs_xdg_open_to_be_opened,
            wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
@@ -581,6 +628,7 @@ run_tests([a_capture_is_not_written_to_a_terminal, the_library_alone_has_no_hca,
            topology_says_what_is_wrong_and_what_is_skipped,
            topology_derives_the_guids_that_a_subnet_derives,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
+           a_library_that_is_not_there_is_missed, a_subnet_that_does_not_respond_is_named, stop_says_that_a_process_does_not_end,
            stop_ends_a_subnet_and_waits, stop_sends_nothing_to_other_services,
            a_service_that_is_not_the_owners_gets_no_request, stop_names_the_programs_that_use_the_subnet,
            stop_says_that_the_subnet_is_of_another_user, a_subnet_whose_folder_is_removed_ends, an_ordinary_user_has_a_private_folder,

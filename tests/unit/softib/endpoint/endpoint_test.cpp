@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "ipoib/unix_path.hpp"
 #include "open_descriptors.hpp"
 #include "packets.hpp"
 #include "softib/core/comm_id.hpp"
@@ -968,6 +970,29 @@ TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
   EXPECT_THAT(stale.error().message,
               testing::MatchesRegex(
                   "cannot attach to the HCA in .*: the subnet has just ended: start it again"));
+}
+
+/// The subnet process names a node that is another one each time.
+TEST_F(EndpointTest, DoesNotFollowAnHcaThatKeepsChanging) {
+  const ipoib::FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto path = ipoib::UnixPath::of(subnet_.folder().control()).value();
+  ASSERT_EQ(::bind(listener.get(), path.address(), ipoib::UnixPath::size()), 0);
+  ASSERT_EQ(::listen(listener.get(), 8), 0);
+  std::thread process([&] {
+    for (;;) {
+      const ipoib::FileDescriptor client(::accept(listener.get(), nullptr, nullptr));
+      if (!client) return;
+      std::array<char, 256> request{};
+      (void)!::recv(client.get(), request.data(), request.size(), 0);
+      (void)!::send(client.get(), "node 2\n", 7, MSG_NOSIGNAL);
+    }
+  });
+  const auto attached = Endpoint::attach(subnet_.folder(), "changing");
+  (void)::shutdown(listener.get(), SHUT_RDWR);
+  process.join();
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error().code, EBUSY);
+  EXPECT_EQ(attached.error().message, "the HCA 'changing' keeps changing: try again");
 }
 
 /// Every process of the subnet may open the file for writing, and so lock it.

@@ -11,6 +11,8 @@
 
 #include "ipoib/file_descriptor.hpp"
 #include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
+#include "softib/fabric/subnet_lock.hpp"
 #include "temporary_folder.hpp"
 
 namespace softib::fabric {
@@ -192,6 +194,18 @@ TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
   EXPECT_TRUE(folder.is_running());
   lock.reset();
   EXPECT_FALSE(folder.is_running());
+}
+
+TEST(SubnetFolder, IsHeldOnlyWhileNobodyElseHasTheLock) {
+  const test::TemporaryFolder root;
+  const SubnetFolder folder{root / "red"};
+  ASSERT_TRUE(folder.create());
+  const auto other = open_shared(folder.lock(), IfMissing::create).value();
+  ASSERT_TRUE(try_lock(other.get(), 1)) << "that of holders";
+  EXPECT_EQ(hold_subnet(folder).error().message,
+            "cannot lock " + folder.lock() +
+                ": Resource temporarily unavailable; lslocks shows which "
+                "process keeps it locked");
 }
 
 TEST(FileLock, IsExclusivePerByte) {

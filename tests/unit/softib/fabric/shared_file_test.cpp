@@ -17,6 +17,7 @@
 #include "ipoib/unix_path.hpp"
 #include "softib/fabric/folder.hpp"
 #include "temporary_folder.hpp"
+#include "tests/support/own_mounts.hpp"
 
 namespace softib::fabric {
 namespace {
@@ -85,6 +86,20 @@ TEST_F(SharedFile, RefusesOtherFileTypes) {
   fs::remove(inside_);
   ASSERT_EQ(::mkfifo(inside_.c_str(), 0666), 0);
   EXPECT_EQ(code_of(IfMissing::create), EPERM);
+}
+
+/// A removed file that is mounted there is neither one to open nor one to replace.
+TEST_F(SharedFile, IsRefusedIfItCanNeitherBeOpenedNorCreated) {
+  std::ofstream(inside_) << "x";
+  const bool has_mounts = ipoib::test::with_own_mounts([&] {
+    ASSERT_EQ(::mount(outside_.c_str(), inside_.c_str(), nullptr, MS_BIND, nullptr), 0);
+    ASSERT_TRUE(fs::remove(outside_));
+    const auto file = open_shared(inside_, IfMissing::create);
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().code, EBUSY);
+    EXPECT_EQ(file.error().message, "file keeps being created and removed: try again");
+  });
+  if (!has_mounts) GTEST_SKIP() << "needs root, to mount";
 }
 
 TEST_F(SharedFile, IsNamedUntilItIsRenamed) {

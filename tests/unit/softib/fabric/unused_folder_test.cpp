@@ -85,6 +85,8 @@ TEST_F(UnusedFolder, StaysWhileAProgramAttaches) {
   ASSERT_TRUE(try_lock_shared(attaching->get(), kAttachLockOffset));
   EXPECT_FALSE(remove_without_process(folder_));
   EXPECT_TRUE(std::filesystem::exists(slot_));
+  EXPECT_EQ(block_attach(folder_).error().message,
+            "a process is attaching to the subnet: try again");
 }
 
 /// A process that was killed leaves its slot occupied, but its lock is free.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "open_descriptors.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 
 namespace softib::roce {
@@ -151,6 +152,12 @@ TEST_F(InterfaceTest, TheDefaultOneHasTheDefaultRoute) {
   EXPECT_EQ(default_interface(), "");
   ip("route add default via 10.7.0.9");
   EXPECT_EQ(default_interface(), "roce0");
+}
+
+TEST(NetworkInterface, SaysWhyChangesCannotBeWatched) {
+  const softib::test::DescriptorLimit none(0);
+  EXPECT_EQ(watch_interfaces().error().message,
+            "cannot watch the network interfaces: Too many open files");
 }
 
 TEST_F(InterfaceTest, ChangesOfLinksAndAddressesAreSeen) {

@@ -412,6 +412,16 @@ TEST_F(UdpTest, AnAddressIsServedOnce) {
   EXPECT_EQ(absent.error().message.find("rdma_rxe"), std::string::npos);
 }
 
+TEST_F(UdpTest, SaysWhichAddressOrGroupIsOfNoUse) {
+  constexpr unsigned kNoInterface = 0x7fffffff;
+  EXPECT_EQ(open_group_socket(gid_of_ipv4(0xef010203), kNoInterface).error().message,
+            "cannot join the multicast group ::ffff:239.1.2.3: No such device");
+  sender_.set_interface(0);
+  EXPECT_EQ(open_send_socket(gid_of_ipv4(0xc0000277), 0, 0).error().message,
+            "cannot send from ::ffff:192.0.2.119: Cannot assign requested address; give the "
+            "address to the interface");
+}
+
 /// Two addresses of a network namespace of the test, whose loopback interface has a small MTU.
 class UdpNamespaceTest : public ipoib::test::NamespaceTest {
  protected:

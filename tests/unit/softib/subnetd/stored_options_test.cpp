@@ -53,6 +53,13 @@ TEST(StoredOptions, AreReadAsTheyWereWritten) {
   expect_equal(parse_options(emit_options(tree)).value(), tree);
 }
 
+TEST(StoredOptions, CannotBeWrittenWithoutTheirFolder) {
+  const test::TemporaryFolder root;
+  const fabric::SubnetFolder folder{root / "red"};
+  EXPECT_EQ(write_options(folder, config()).error().message,
+            "cannot store the options in " + folder.options() + ": No such file or directory");
+}
+
 TEST(StoredOptions, OfAnInvalidTopologyAreRefused) {
   subnet::SubnetConfig tree;
   tree.topology = test::two_level_tree();
