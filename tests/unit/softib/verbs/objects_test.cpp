@@ -105,24 +105,22 @@ TEST_F(ObjectsTest, QueriesThePortTables) {
 }
 
 TEST_F(ObjectsTest, AnEthernetPortHasEmptyGids) {
-  LinkLayer before{};
-  const auto set_layer = [&](LinkLayer layer) {
-    VerbsSubnet::instance().change_port([&](PortAttributes& port) {
-      before = std::exchange(port.link_layer, layer);
-      port.gids[0] = Gid(0, Guid(0xffff'0a00'0001));
-    });
-  };
-  set_layer(LinkLayer::ethernet);
   ibv_gid_entry entry{};
-  EXPECT_TRUE(eventually([&] {
-    return ibv_query_gid_ex(near_.context, 1, 0, &entry, 0) == 0 &&
-           entry.gid_type == std::uint32_t{IBV_GID_TYPE_ROCE_V2};
-  }));
+  const auto become = [&](LinkLayer layer, const Gid& gid, std::uint32_t gid_type) {
+    VerbsSubnet::instance().change_port([&](PortAttributes& port) {
+      port.link_layer = layer;
+      port.gids[0] = gid;
+    });
+    EXPECT_TRUE(eventually([&] {
+      return ibv_query_gid_ex(near_.context, 1, 0, &entry, 0) == 0 && entry.gid_type == gid_type;
+    }));
+  };
+  become(LinkLayer::ethernet, Gid(0, Guid(0xffff'0a00'0001)), IBV_GID_TYPE_ROCE_V2);
   EXPECT_EQ(ibv_query_gid_ex(near_.context, 1, 1, &entry, 0), ENODATA);
   EXPECT_STREQ(
       softibdv_last_error(),
       "_ibv_query_gid_ex: ENODATA: the entry of the GID table is empty: try another index");
-  set_layer(before);
+  become(LinkLayer::infiniband, {}, IBV_GID_TYPE_IB);
 }
 
 /// Programs and inline functions of verbs.h read these members of the public structures.
