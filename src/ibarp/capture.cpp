@@ -115,7 +115,10 @@ Status capture(const Command& command) {
   const Client client(interfaces_of(command).front());
   ibarp_address neighbour{};
   if (!command.neighbour.empty()) neighbour = resolve(command.neighbour, false);
-  client.check(ibarp_capture(client.get(), command.neighbour.empty() ? nullptr : &neighbour));
+  {
+    const program::BlockingProgress progress(waiting_for(client.interface()));
+    client.check(ibarp_capture(client.get(), command.neighbour.empty() ? nullptr : &neighbour));
+  }
   auto output = OutputRing::open(command.file, erf::file_header(), command.ring);
   if (!output) throw Failure(kFailed, output.error().message);
   end_at_signals();

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "program/progress.hpp"
+
 namespace ipoib::ibarp {
 
 namespace {
@@ -28,6 +30,7 @@ bool before(const Line& a, const Line& b) {
 }  // namespace
 
 Client::Client(std::string interface) : interface_(std::move(interface)) {
+  const program::BlockingProgress progress(waiting_for(interface_));
   ::ibarp* handle = nullptr;
   const int result = ibarp_open(interface_.c_str(), &handle);
   if (result != 0) throw Failure(kFailed, reason_of(interface_, nullptr, result));
@@ -104,10 +107,15 @@ std::vector<ibarp_trace_record> Client::trace() const {
 }
 
 ibarp_info Client::info() const {
+  const program::BlockingProgress progress(waiting_for(interface_));
   ibarp_info out{};
   out.size = sizeof(out);
   check(ibarp_get_info(handle_.get(), &out));
   return out;
+}
+
+std::string waiting_for(const std::string& interface) {
+  return "waiting for the ipoibd of " + interface;
 }
 
 std::string reason_of(const std::string& interface, const ::ibarp* handle, int result) {

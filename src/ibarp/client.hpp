@@ -68,6 +68,8 @@ class Client {
   Handle handle_;
 };
 
+/// What program::BlockingProgress shows while the daemon of an interface does not answer.
+[[nodiscard]] std::string waiting_for(const std::string& interface);
 /// Why a call about an interface has failed that returned `result`. Without a handle, the call was
 /// ibarp_open().
 [[nodiscard]] std::string reason_of(const std::string& interface, const ::ibarp* handle,

@@ -25,7 +25,7 @@ Status for_each_interface(const Command& command, Use use) {
   Status worst = kDone;
   for (const std::string& name : interfaces_of(command)) {
     try {
-      const program::BlockingProgress progress("waiting for the ipoibd of " + name);
+      const program::BlockingProgress progress(waiting_for(name));
       use(Client(name));
     } catch (const Failure& failure) {
       print_error(failure.what());

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+
+#include "program/progress.hpp"
+
 namespace ipoib::ibarp {
 
 namespace {
@@ -30,6 +33,7 @@ std::vector<std::string> Watched::look() {
 }
 
 void Watched::connect(const std::string& name) {
+  const program::BlockingProgress progress(waiting_for(name));
   ::ibarp* made = nullptr;
   int result = ibarp_open(name.c_str(), &made);
   Handle handle(made);

@@ -32,12 +32,14 @@ void Progress::clear() {
   is_shown_ = false;
 }
 
+std::atomic<bool> BlockingProgress::is_shown_{false};
+
 BlockingProgress::BlockingProgress(std::string text) : text_(std::move(text)) {
-  if (::isatty(STDERR_FILENO) != 1) return;
+  if (::isatty(STDERR_FILENO) != 1 || is_shown_.exchange(true)) return;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    // At the limit of processes the command goes on without.
+    is_shown_ = false;  // at the limit of processes the command goes on without
   }
 }
 
@@ -49,6 +51,7 @@ BlockingProgress::~BlockingProgress() {
   }
   ended_.notify_one();
   thread_.join();
+  is_shown_ = false;
 }
 
 void BlockingProgress::run() {

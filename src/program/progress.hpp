@@ -1,6 +1,7 @@
 // What a command that takes long is doing, on a terminal.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -31,7 +32,8 @@ class Progress {
 };
 
 /// Owns a thread that shows what is waited for, for calls that block, until the destructor is
-/// called. Without a terminal there is no thread. Nothing else may be printed meanwhile.
+/// called. Without a terminal there is no thread, nor if there is one already, whose line stays.
+/// Nothing else may be printed meanwhile.
 class BlockingProgress {
  public:
   explicit BlockingProgress(std::string text);
@@ -41,6 +43,8 @@ class BlockingProgress {
 
  private:
   void run();
+
+  static std::atomic<bool> is_shown_;  ///< by any of them
 
   const std::string text_;
   std::mutex mutex_;

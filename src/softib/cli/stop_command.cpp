@@ -112,7 +112,11 @@ Result<void> end_process(const fabric::SubnetFolder& folder) {
   const ipoib::FileDescriptor process(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))
                                               : -1);
   if (connection) {
-    const auto response = connection->request(control::emit(control::Stop{}));
+    const auto response = [&] {
+      const ipoib::program::BlockingProgress progress("waiting for the process of subnet '" +
+                                                      folder.name() + "'");
+      return connection->request(control::emit(control::Stop{}));
+    }();
     const bool may_be_ending = !response && response.error().code == EPIPE;
     if (!response && !may_be_ending) {
       return Error{response.error().code, response.error().message + kill_advice(pid)};

@@ -14,6 +14,7 @@
 
 #include "erf/capture_messages.hpp"
 #include "ipoib/descriptor_limit.hpp"
+#include "program/progress.hpp"
 #include "softib/control/client.hpp"
 #include "softib/control/protocol.hpp"
 #include "softib/transport/unix_socket.hpp"
@@ -69,7 +70,11 @@ Result<SubnetCapture> SubnetCapture::begin(const fabric::SubnetFolder& folder,
       return Error{errno, std::string("cannot wait for packets: ") + std::strerror(errno)};
     }
     SubnetCapture capture(folder, id, std::move(*listener), std::move(epoll));
-    const auto line = control->request(control::emit(control::Capture{id, hcas}));
+    const auto line = [&] {
+      const ipoib::program::BlockingProgress progress("waiting for the subnet '" + folder.name() +
+                                                      "'");
+      return control->request(control::emit(control::Capture{id, hcas}));
+    }();
     if (!line) return line.error();
     const auto begun = control::parse_acknowledgement(*line);
     if (begun) return capture;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "program/progress.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/view_data.hpp"
 #include "softib/cli/view_server.hpp"
@@ -58,7 +59,10 @@ ipoib::Result<void> open_page(const std::string& url) {
 
 int serve(ViewData& data, std::uint16_t port, bool is_opened) {
   // Says what is wrong before there is a page.
-  if (const auto first = data.subnet(); !first) return fail(first.error());
+  {
+    const ipoib::program::BlockingProgress progress("reading the subnet");
+    if (const auto first = data.subnet(); !first) return fail(first.error());
+  }
   boost::asio::io_context context;
   const auto server = ViewServer::listen(context, port, data);
   if (!server) return fail(server.error());

@@ -56,6 +56,16 @@ TEST_F(OnATerminal, ABlockingCallIsShownAfterASecondAndRemovedAtItsEnd) {
   EXPECT_TRUE(until("\r\033[K", kPatience).ends_with("\r\033[K"));
 }
 
+TEST_F(OnATerminal, OfNestedCallsTheOuterOneIsShown) {
+  {
+    const BlockingProgress outer("collecting the report");
+    const BlockingProgress inner("waiting for ib0");
+    EXPECT_EQ(until(", 2 s", kPatience).find("waiting"), std::string::npos);
+  }
+  const BlockingProgress next("waiting for ib0");
+  EXPECT_NE(until("waiting for ib0, 1 s", kPatience).find("waiting"), std::string::npos);
+}
+
 TEST_F(OnATerminal, ACallThatReturnsSoonIsNotShown) {
   { const BlockingProgress progress("waiting for ib0"); }
   EXPECT_EQ(until("waiting", 0), "");
