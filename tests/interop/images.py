@@ -77,6 +77,36 @@ class Store:
         return shown["OCIv1"]["config"]["Entrypoint"]
 
 
+class Daemon:
+    """A container of the daemon's image under podman, with the rights that docs/containers.md names; with a network
+    of its own and an emulated subnet."""
+
+    RIGHTS = ("--security-opt", "unmask=/proc/sys", "--device", "/dev/net/tun", "--cap-drop", "all", "--cap-add", "net_admin",
+              "--cap-add", "sys_admin", "--cap-add", "ipc_lock")
+
+    def __init__(self, store):
+        self.store = store
+        # Limits that also a process without CAP_SYS_RESOURCE may set, and the runtime that knows cgroups of version 1, too.
+        limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000")
+        self.runtime = ("--runtime", "runc") if shutil.which("runc") else ()
+        self.podman("run", "--detach", "--name", "daemon", "--network", "none", *limits, *self.RIGHTS, "localhost/ipoibd",
+                    "--softib=default/box", "--port", "1", "--pkey", "0xffff")
+
+    def podman(self, *words, check=True):
+        done = subprocess.run(["podman", *self.store.options, "--cgroup-manager", "cgroupfs", "--events-backend", "file",
+                               *self.runtime, *words], capture_output=True, text=True, check=False, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL)
+        if check and done.returncode != 0:
+            raise AssertionError(f"podman {words} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done
+
+    def execute(self, *command, check=True):
+        return self.podman("exec", "daemon", *command, check=check)
+
+    def end(self):
+        self.podman("rm", "--force", "daemon", check=False)
+
+
 def newest(package):
     found = sorted(PACKAGES.glob(f"{package}_*.deb"), key=os.path.getmtime)
     if not found:
@@ -106,6 +136,27 @@ def the_daemon_is_there():
     assert "IP over InfiniBand" in store.run("ipoibd", *entry, "--help").stdout
 
 
+def the_daemon_serves_in_a_container():
+    """And `ibarp check` says there what is missing, and that nothing is."""
+    if not shutil.which("podman"):
+        return  # the other tests need none
+    daemon = Daemon(store)
+    try:
+        daemon.execute("ip", "link", "set", "lo", "up")
+        daemon.execute("ip", "link", "set", "ib0", "up")
+        daemon.execute("ibarp", "wait", "up", "--timeout", "60")
+        without = daemon.execute("ibarp", "check", "--json", check=False)
+        assert "no address" in without.stdout, without
+        daemon.execute("ip", "addr", "add", "10.44.0.1/24", "dev", "ib0")
+        checked = json.loads(daemon.execute("ibarp", "check", "--json", check=False).stdout)[0]
+        equal([each for each in checked["findings"] if each["verdict"] == "wrong"], [])
+        assert "box" in daemon.execute("softib", "show").stdout
+    except AssertionError as failure:
+        raise AssertionError(f"{failure}\n{daemon.podman('logs', 'daemon', check=False)}") from failure
+    finally:
+        daemon.end()
+
+
 need("buildah", "debootstrap", "unshare")
 if os.geteuid() != 0:
     skip("needs root, for debootstrap and containers")
@@ -114,4 +165,4 @@ for name in ("ipoibd", "libibarp0", "softib"):
 with tempfile.TemporaryDirectory(prefix="images-") as made:
     store = Store(pathlib.Path(made))
     store.import_base()
-    run_tests([programs_run_on_an_emulated_subnet, the_daemon_is_there], sys.argv[2:])
+    run_tests([programs_run_on_an_emulated_subnet, the_daemon_is_there, the_daemon_serves_in_a_container], sys.argv[2:])
