@@ -237,14 +237,13 @@ def stop_says_that_a_process_does_not_end():
             fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
 
             def agree():
-                clients = []  # one that only looks whether somebody listens is the first
-                while True:
-                    clients.append(service.accept()[0])
-                    if len(clients) == 2:
-                        clients[1].recv(100)
-                        clients[1].send(b"{}\n")
-            threading.Thread(target=agree, daemon=True).start()
+                _looks, asks = service.accept()[0], service.accept()[0]  # whether somebody listens; to end
+                asks.recv(100)
+                asks.send(b"{}\n")
+            agrees = threading.Thread(target=agree)
+            agrees.start()
             done = without_waiting("stop", str(folder), inject="clock_nanosleep:retval=0")
+            agrees.join()
         equal((done.returncode, done.stderr),
               (1, f"softib: process {os.getpid()} of subnet 'endless' has not ended within 30 s; end it with kill {os.getpid()}\n"))
 
