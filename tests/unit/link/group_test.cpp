@@ -1,4 +1,5 @@
 // Rows of docs/states.md, "Group".
+#include <gmock/gmock.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <array>

@@ -1,4 +1,5 @@
 // Devices, contexts, queries, and calls that fail.
+#include <infiniband/softibdv.h>
 #include <unistd.h>
 
 #include <atomic>
