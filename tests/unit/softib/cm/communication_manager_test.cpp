@@ -29,6 +29,7 @@ TEST_F(CommunicationManagerTest, ReqHasTheValuesOfThePath) {
   path.sl = ServiceLevel(3);
   path.flow_label = 0xabcde;
   path.traffic_class = 0x20;
+  path.hop_limit = 1;
   handle = manager.connect(request_to_connect(kOurQpn), path, ours, now).value();
   ASSERT_EQ(sent(), Words{"REQ"});
   const auto& req = sent_message<CmReq>();
@@ -45,6 +46,8 @@ TEST_F(CommunicationManagerTest, ReqHasTheValuesOfThePath) {
   EXPECT_EQ(req.primary.sl, ServiceLevel(3));
   EXPECT_EQ(req.primary.flow_label, 0xabcdeU);
   EXPECT_EQ(req.primary.traffic_class, 0x20);
+  EXPECT_EQ(req.primary.hop_limit, 1);
+  EXPECT_EQ(req.primary.rate, path.rate);
   EXPECT_TRUE(req.primary.is_subnet_local);
   EXPECT_EQ(req.primary.ack_timeout, ack_timeout_of(path.lifetime, 15));
   EXPECT_FALSE(req.has_alternate());
@@ -85,14 +88,18 @@ TEST_F(CommunicationManagerTest, AnswersAlongTheRouteOfTheRequest) {
 
 TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsTheAgreedParameters) {
   connect();
-  receive(rep());
   const auto& qp = parameters();
+  EXPECT_EQ(qp.responder_resources, 4) << "of the REQ, until the peer agrees";
+  EXPECT_EQ(qp.initiator_depth, 5);
+  EXPECT_EQ(qp.retry_count, 6);
+  EXPECT_EQ(qp.rnr_retry_count, 7);
+  EXPECT_EQ(qp.ack_timeout, ack_timeout_of(kTimeCode - 2, 15));
+  receive(rep());
   EXPECT_EQ(qp.remote_qpn, kTheirQpn);
   EXPECT_EQ(qp.rq_psn, Psn(100)) << "our own of the REQ";
   EXPECT_EQ(qp.sq_psn, Psn(200));
   EXPECT_EQ(qp.responder_resources, 3) << "the peer's initiator depth";
   EXPECT_EQ(qp.initiator_depth, 2);
-  EXPECT_EQ(qp.retry_count, 6);
   EXPECT_EQ(qp.rnr_retry_count, 5);
   EXPECT_EQ(qp.ack_timeout, kTimeCode) << "2 * 2^16 and 2^17 are 2^18";
   EXPECT_EQ(qp.path.service_id, kService.value());
@@ -101,7 +108,14 @@ TEST_F(CommunicationManagerTest, TheActiveQueuePairGetsTheAgreedParameters) {
 }
 
 TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsTheAgreedParameters) {
-  be_asked();
+  listen();
+  CmReq one = req();
+  one.primary.flow_label = 0xabcde;
+  one.primary.traffic_class = 0x20;
+  one.primary.hop_limit = 3;
+  one.primary.sl = ServiceLevel(4);
+  receive(one);
+  handle = manager.take_events().at(0).handle;
   accept();
   const auto& qp = parameters();
   EXPECT_EQ(qp.remote_qpn, kTheirQpn);
@@ -119,6 +133,12 @@ TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsTheAgreedParameters) {
   EXPECT_EQ(qp.path.sgid, ours.gid());
   EXPECT_EQ(qp.path.mtu, 4);
   EXPECT_EQ(qp.path.rate, 3);
+  EXPECT_EQ(qp.path.flow_label, 0xabcdeU);
+  EXPECT_EQ(qp.path.traffic_class, 0x20);
+  EXPECT_EQ(qp.path.hop_limit, 3);
+  EXPECT_EQ(qp.path.sl, ServiceLevel(4));
+  EXPECT_EQ(qp.path.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(qp.path.lifetime, kTimeCode - 2) << "half of the ACK time-out";
 }
 
 TEST_F(CommunicationManagerTest, MessagesCarryTheIdsAndTheTransactionOfTheReq) {
@@ -221,6 +241,22 @@ TEST_F(CommunicationManagerTest, TimeWaitIsTheAckTimeout) {
   disconnect();
   receive(drep());
   EXPECT_EQ(deadline(), now + time_of(kTimeCode));
+}
+
+TEST(Counters, OtherProcessesReadThemAsTheyAre) {
+  Counters counters;
+  std::uint64_t next = 0;
+  for (auto* const each : {&counters.sent, &counters.retries, &counters.received,
+                           &counters.duplicates}) {
+    for (auto& counter : *each) counter = ++next;
+  }
+  for (auto& counter : counters.drops) counter = ++next;
+  const auto read = Counters::of(counters.values());
+  EXPECT_EQ(read.sent, counters.sent);
+  EXPECT_EQ(read.retries, counters.retries);
+  EXPECT_EQ(read.received, counters.received);
+  EXPECT_EQ(read.duplicates, counters.duplicates);
+  EXPECT_EQ(read.drops, counters.drops);
 }
 
 TEST(AckTimeout, CoversRoundTripAndDelay) {
