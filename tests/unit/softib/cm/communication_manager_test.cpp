@@ -246,8 +246,8 @@ TEST_F(CommunicationManagerTest, TimeWaitIsTheAckTimeout) {
 TEST(Counters, OtherProcessesReadThemAsTheyAre) {
   Counters counters;
   std::uint64_t next = 0;
-  for (auto* const each : {&counters.sent, &counters.retries, &counters.received,
-                           &counters.duplicates}) {
+  for (auto* const each :
+       {&counters.sent, &counters.retries, &counters.received, &counters.duplicates}) {
     for (auto& counter : *each) counter = ++next;
   }
   for (auto& counter : counters.drops) counter = ++next;

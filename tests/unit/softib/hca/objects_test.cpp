@@ -9,19 +9,23 @@ namespace {
 
 using HcaObjectsTest = HcaTest;
 
-TEST_F(HcaObjectsTest, DomainInUseCannotBeDestroyed) {
+TEST_F(HcaObjectsTest, ObjectsInUseCannotBeDestroyed) {
   Host host(7);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);  // the memory region
   ASSERT_TRUE(host.hca.memory().remove(host.region.key));
   auto& ah = host.handle(5);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
   ASSERT_TRUE(host.hca.destroy(ah));
-  auto& qp = host.make_qp();
+  auto config = host.config();
+  config.receive_cq = *host.hca.create_completion_queue(16);
+  auto& qp = host.make_qp(IBV_QPS_RTS, config);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
-  EXPECT_EQ(host.hca.destroy(*host.cq).error().code, EBUSY);
+  EXPECT_EQ(host.hca.destroy(*config.send_cq).error().code, EBUSY);
+  EXPECT_EQ(host.hca.destroy(*config.receive_cq).error().code, EBUSY);
   ASSERT_TRUE(host.hca.destroy(qp));
   EXPECT_TRUE(host.hca.destroy(*host.pd));
-  EXPECT_TRUE(host.hca.destroy(*host.cq));
+  EXPECT_TRUE(host.hca.destroy(*config.send_cq));
+  EXPECT_TRUE(host.hca.destroy(*config.receive_cq));
 }
 
 /// The limit is one of each HCA, so more HCAs have more.
@@ -72,7 +76,12 @@ TEST_F(HcaObjectsTest, CapabilitiesBeyondTheLimitsAreRefused) {
   EXPECT_TRUE(refused([](auto& c) { c.cap.max_inline_data = kMaxInline + 1; }));
   EXPECT_TRUE(refused([](auto& c) { c.pd = nullptr; }));
   EXPECT_TRUE(refused([](auto& c) { c.send_cq = nullptr; }));
-  EXPECT_FALSE(refused([](auto& c) { c.cap.max_send_wr = kMaxQueueWr; }));
+  EXPECT_TRUE(refused([](auto& c) { c.receive_cq = nullptr; }));
+  EXPECT_TRUE(refused([](auto& c) { c.max_tso_header = kMaxTsoHeader + 1; }));
+  EXPECT_FALSE(refused([](auto& c) {
+    c.cap = {kMaxQueueWr, kMaxQueueWr, kMaxSge, kMaxSge, kMaxInline};
+    c.max_tso_header = kMaxTsoHeader;
+  }));
 }
 
 /// As other adapters grant them, so programs that are not exact work.

@@ -837,6 +837,41 @@ TEST_F(ConnectionTest, AttributesAreChecked) {
   EXPECT_EQ(now.timeout, 14);
 }
 
+TEST_F(ConnectionTest, EachAttributeIsChangedByItsBitAlone) {
+  const auto values = [&] {
+    const auto attr = qa.attributes();
+    return std::array<unsigned, 8>{
+        attr.ah_attr.dlid,  attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic,
+        attr.min_rnr_timer, attr.timeout,         attr.retry_cnt,     attr.rnr_retry};
+  };
+  ibv_qp_attr other{};
+  other.ah_attr.dlid = 8;
+  other.ah_attr.port_num = 1;
+  other.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+  other.max_rd_atomic = 2;
+  other.max_dest_rd_atomic = 3;
+  other.min_rnr_timer = 11;
+  other.timeout = 13;
+  other.retry_cnt = 5;
+  other.rnr_retry = 6;
+  auto expected = values();
+  EXPECT_EQ(expected, (std::array<unsigned, 8>{6, kAllAccess, 4, 4, 12, 14, 7, 7}));
+  a.modify(qa, IBV_QPS_SQD);
+  const std::array<std::pair<int, unsigned>, 8> changes = {{{IBV_QP_AV, 8},
+                                                            {IBV_QP_ACCESS_FLAGS, 1 << 2},
+                                                            {IBV_QP_MAX_QP_RD_ATOMIC, 2},
+                                                            {IBV_QP_MAX_DEST_RD_ATOMIC, 3},
+                                                            {IBV_QP_MIN_RNR_TIMER, 11},
+                                                            {IBV_QP_TIMEOUT, 13},
+                                                            {IBV_QP_RETRY_CNT, 5},
+                                                            {IBV_QP_RNR_RETRY, 6}}};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    ASSERT_TRUE(a.hca.modify(qa, other, changes[i].first));
+    expected[i] = changes[i].second;
+    EXPECT_EQ(values(), expected) << "bit " << changes[i].first;
+  }
+}
+
 TEST_F(ConnectionTest, RequestsAreChecked) {
   EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_TSO), {a.part(0, 8)}), EINVAL);
   EXPECT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_ATOMIC_CMP_AND_SWP), {a.part(0, 7)}), EINVAL);
