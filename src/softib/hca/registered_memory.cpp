@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 namespace softib::hca {
@@ -42,9 +43,8 @@ bool RegisteredMemory::store_in_order(ConstBytes from) const {
 }
 
 bool RegisteredMemory::load(std::span<std::uint8_t> to) const {
-  if (on_demand_ != nullptr) return on_demand_->read(to, begin_);
-  std::memcpy(to.data(), begin_, to.size());
-  return true;
+  assert(is_on_demand());
+  return on_demand_->read(to, begin_);
 }
 
 bool RegisteredMemory::populate(std::size_t size) const {

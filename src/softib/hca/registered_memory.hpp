@@ -42,6 +42,7 @@ class RegisteredMemory {
   /// Stores such that the last bytes become visible last, since programs poll them (IBA o9-20).
   /// `from` is not empty.
   [[nodiscard]] bool store_in_order(ConstBytes from) const;
+  /// Requires is_on_demand(); other memory is referred to, not copied.
   [[nodiscard]] bool load(std::span<std::uint8_t> to) const;
   /// Prepares for an operation of the processor on the memory.
   [[nodiscard]] bool populate(std::size_t size) const;

@@ -24,8 +24,8 @@ struct ConnectedRequest {
   std::uint64_t compare = 0;          ///< of compare and swap
   std::uint32_t invalidated_key = 0;  ///< of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV
   WindowBinding binding{};            ///< of IBV_WR_BIND_MW
-  Psn first;                          ///< set when the request is started
-  std::uint32_t packets = 0;          ///< set when the request is started; 0 of a local operation
+  Psn first;                          ///< set when the request is started, unless it is local
+  std::uint32_t packets = 0;          ///< set when the request is started, unless it is local
 
   /// Takes over a work request. Requires is_valid_request().
   void set(const ibv_send_wr& wr, bool is_extended);

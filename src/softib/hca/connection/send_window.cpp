@@ -113,10 +113,7 @@ bool SendWindow::may_start_local() {
 }
 
 void SendWindow::start_local() {
-  auto& request = at(started_);
-  assert(started_ != sends_.next_position() && request.is_local());
-  request.first = end_;
-  request.packets = 0;
+  assert(started_ != sends_.next_position() && at(started_).is_local());
   cursor_.position = ++started_;
 }
 

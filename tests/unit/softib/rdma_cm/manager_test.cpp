@@ -141,6 +141,7 @@ class ManagerTest : public ::testing::Test {
     one.initiator_depth = 5;
     one.retry_count = 9;
     one.rnr_retry_count = 9;
+    one.srq = one.flow_control = true;
     one.data = UserData::of({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
     return one;
   }
@@ -271,6 +272,8 @@ TEST_F(ManagerTest, AConnectionFromRequestToTheEndOfTimeWait) {
   EXPECT_EQ(asked.responder_resources, 5);
   EXPECT_EQ(asked.initiator_depth, 4);
   EXPECT_EQ(asked.retry_count, 7);
+  EXPECT_EQ(asked.rnr_retry_count, 7);
+  EXPECT_TRUE(asked.srq && asked.flow_control);
   EXPECT_EQ(asked.data.size, 56) << "92 bytes without the IP header";
   EXPECT_EQ(text_of(event), "hello");
   EXPECT_EQ(server.id(passive).source, Address(ip(2, kPort)));
@@ -279,8 +282,13 @@ TEST_F(ManagerTest, AConnectionFromRequestToTheEndOfTimeWait) {
   accept(passive, "welcome");
   event = client.event();
   EXPECT_EQ(event.type, EventType::connect_response);
-  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).qpn, Qpn(0x22));
-  EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 196);
+  const auto& answered = std::get<ConnectionParameters>(event.parameters);
+  EXPECT_EQ(answered.qpn, Qpn(0x22));
+  EXPECT_EQ(answered.responder_resources, 5);
+  EXPECT_EQ(answered.initiator_depth, 4);
+  EXPECT_EQ(answered.rnr_retry_count, 7);
+  EXPECT_TRUE(answered.srq && answered.flow_control);
+  EXPECT_EQ(answered.data.size, 196);
   EXPECT_EQ(text_of(event), "welcome");
   ASSERT_TRUE(client.manager.confirm(client.channel, active, now));
   carry();
@@ -355,7 +363,8 @@ TEST(QpAttributesTest, EachServiceHasItsOwn) {
     Id id;
     id.pkey = ipoib::kDefaultPKey;
     id.service = service;
-    return qp_attributes(id, state, port_of_node(1), &parameters)->mask;
+    const auto attributes = qp_attributes(id, state, port_of_node(1), &parameters);
+    return attributes ? attributes->mask : 0;
   };
   const unsigned rtr = Q::kState | Q::kAddressVector | Q::kPathMtu | Q::kDestination | Q::kRqPsn;
   const unsigned responder = Q::kMaxDestinationReads | Q::kMinRnrTimer;
@@ -368,6 +377,7 @@ TEST(QpAttributesTest, EachServiceHasItsOwn) {
   EXPECT_EQ(mask(Service::extended_initiator, Q::kRts), rts | Q::kTimeout | requester);
   EXPECT_EQ(mask(Service::extended_target, Q::kRts), rts | Q::kTimeout);
   EXPECT_EQ(mask(Service::reliable, Q::kRts), rts | Q::kTimeout | requester);
+  EXPECT_EQ(mask(Service::reliable, Q::kRts + 1), 0U) << "no state of a new connection";
 }
 
 TEST_F(ManagerTest, NobodyIsAtTheAddress) {
@@ -430,7 +440,46 @@ TEST_F(ManagerTest, AUserCanGiveThePath) {
   path.dlid = Lid(3);
   ASSERT_TRUE(client.manager.set_path(client.channel, active, path));
   EXPECT_EQ(client.event().type, EventType::route_resolved);
+  EXPECT_EQ(client.id(active).path.value().dlid, Lid(3));
   EXPECT_EQ(queries, 0U);
+}
+
+TEST_F(ManagerTest, AnEthernetPortKnowsThePath) {
+  client.node.is_ethernet = true;
+  client.node.interface =
+      Node::Local{{}, ipoib::kDefaultPKey, IpAddress(ipoib::Ipv4Address(0x0a000001))};
+  active = create();
+  ASSERT_TRUE(client.manager.resolve_address(client.channel, active,
+                                             IpEndpoint{client.node.interface->address, 0},
+                                             ip(2, kPort), kTimeout, now));
+  EXPECT_EQ(client.event().type, EventType::address_resolved);
+  ASSERT_TRUE(client.manager.set_tos(client.channel, active, 0x20));
+  resolve_route(active);
+  EXPECT_EQ(client.event().type, EventType::route_resolved);
+  EXPECT_EQ(queries, 0U);
+  const auto path = client.id(active).path.value();
+  EXPECT_EQ(path.dgid, port_of_node(2).gid());
+  EXPECT_EQ(path.sgid, gid_of_ipv4(0x0a000001)) << "that of the source address";
+  EXPECT_EQ(path.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(path.hop_limit, 64);
+  EXPECT_EQ(path.traffic_class, 0x20);
+  EXPECT_EQ(path.mtu, port_of_node(1).mtu);
+  EXPECT_EQ(path.rate, 7) << "40 Gb/s";
+  EXPECT_EQ(path.lifetime, 16);
+  EXPECT_TRUE(path.reversible);
+}
+
+TEST(SourceGid, OfAnAddressThatTheEthernetPortLacksIsThatOfThePort) {
+  FakeNode node{1};
+  Id id;
+  id.source = IpEndpoint{ipoib::Ipv4Address(0x0a000001), 0};
+  EXPECT_EQ(source_gid(id, node.port({})), port_of_node(1).gid()) << "InfiniBand";
+  node.is_ethernet = true;
+  EXPECT_EQ(source_gid(id, node.port({})), gid_of_ipv4(0x0a000001));
+  id.source = IpEndpoint{ipoib::Ipv4Address(0x0a000009), 0};
+  EXPECT_EQ(source_gid(id, node.port({})), node.port({}).gid());
+  id.source = IbEndpoint{};
+  EXPECT_EQ(source_gid(id, node.port({})), node.port({}).gid()) << "no IP address";
 }
 
 TEST_F(ManagerTest, ARejectionHasReasonAndData) {
@@ -459,8 +508,10 @@ TEST_F(ManagerTest, NobodyAnswers) {
   active = route_to(ip(2, kPort));
   is_cut = true;
   connect(active);
-  for (int i = 0; i < 100 && !client.has_event(); ++i) {
-    pass(client.manager.next_deadline() - now);
+  const auto interval = cm::time_of(20) + 2 * cm::time_of(16);
+  for (int i = 0; i < 16 && !client.has_event(); ++i) {
+    EXPECT_EQ(client.manager.next_deadline(), now + interval) << i;
+    pass(interval);
   }
   const auto event = client.event();
   EXPECT_EQ(event.type, EventType::unreachable);
@@ -525,8 +576,41 @@ TEST_F(ManagerTest, TheEndOfThePeersProcessIsADisconnection) {
 
 TEST_F(ManagerTest, TheLossOfTheHcaIsReported) {
   establish();
+  const auto unbound = create();
+  (void)client.manager.take_changed_ids();
   client.manager.hca_lost(0, now);
   EXPECT_EQ(client.event().type, EventType::device_removal);
+  EXPECT_FALSE(client.has_event()) << "an ID without a port does not use the HCA";
+  EXPECT_EQ(client.manager.take_changed_ids(), std::set{active});
+  EXPECT_FALSE(client.id(active).connection);
+  EXPECT_EQ(client.state(unbound), IdState::idle);
+}
+
+TEST_F(ManagerTest, TheStatusOfAnIdHasBothEndsOfItsConnection) {
+  establish();
+  const auto here = client.manager.status(active).value();
+  const auto there = server.manager.status(passive).value();
+  EXPECT_EQ(here.handle, active);
+  EXPECT_EQ(here.space, PortSpace::tcp);
+  EXPECT_EQ(here.state, IdState::connect);
+  EXPECT_EQ(here.source, client.id(active).source);
+  EXPECT_EQ(here.destination, Address(ip(2, kPort)));
+  for (const auto& each : {here, there}) {
+    EXPECT_EQ(each.service, wire::ServiceId(0x0106'0000U + kPort));
+    EXPECT_EQ(cm::kConnectionStates.at(each.connection.value()), "Established");
+  }
+  EXPECT_EQ(here.qpn, Qpn(0x11));
+  EXPECT_EQ(here.remote_qpn, Qpn(0x22));
+  EXPECT_EQ(there.qpn, here.remote_qpn);
+  EXPECT_EQ(there.remote_qpn, here.qpn);
+  EXPECT_NE(here.local_id, wire::CommId());
+  EXPECT_EQ(there.remote_id, here.local_id);
+  EXPECT_EQ(there.local_id, here.remote_id);
+  const auto waiting = server.manager.status(listener).value();
+  EXPECT_EQ(waiting.state, IdState::listen);
+  EXPECT_EQ(waiting.service, here.service);
+  EXPECT_FALSE(waiting.connection);
+  EXPECT_FALSE(server.manager.status(IdHandle(77)));
 }
 
 TEST_F(ManagerTest, AnIdMovesToAnotherChannelWithItsEvents) {
@@ -675,6 +759,15 @@ TEST_F(TwoPortTest, WithoutASourceThePortIsOneThatIsUp) {
   EXPECT_TRUE(is_same_host(client.id(id).source, ip(3)));
 }
 
+TEST_F(TwoPortTest, WithoutASourceAPortConnectsToItself) {
+  for (const NodeIndex to : {1U, 3U}) {
+    const auto id = create();
+    resolve_address(id, ip(to, kPort));
+    EXPECT_EQ(client.event().type, EventType::address_resolved);
+    EXPECT_EQ(client.id(id).local, (LocalPort{0, static_cast<std::uint8_t>(to == 1 ? 1 : 2)}));
+  }
+}
+
 TEST_F(ManagerTest, WrongStatesAreRefused) {
   active = create();
   auto& m = client.manager;
@@ -740,6 +833,9 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   any.service_mask = 0xffff'ffff'ffff'0000;
   ASSERT_TRUE(client.manager.bind(client.channel, probe, any)) << "what librdmacm begins with";
   EXPECT_FALSE(client.id(probe).local);
+  EXPECT_EQ(client.node.locked.size(), 1U);
+  ASSERT_TRUE(client.manager.destroy(client.channel, probe, now));
+  EXPECT_TRUE(client.node.locked.empty()) << "the port space was that of its service ID";
   const auto bad =
       client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
   any.service_id = 0x1000'0000'0000'0000;
@@ -771,6 +867,7 @@ TEST_F(ManagerTest, DatagramServicesAreResolved) {
   EXPECT_EQ(client.manager.init_qp(client.channel, active, QpAttributes::kInit)->qkey,
             kDefaultQKey);
   connect(active, "who");
+  EXPECT_EQ(client.manager.next_deadline(), now + cm::time_of(20));
   auto event = server.event();
   EXPECT_EQ(event.type, EventType::connect_request);
   EXPECT_EQ(text_of(event), "who");

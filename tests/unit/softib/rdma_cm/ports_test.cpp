@@ -106,6 +106,12 @@ TEST_F(PortsTest, FreePortsAreEphemeral) {
   EXPECT_EQ(why_,
             "all ports from 32768 to 60999 are in use: destroy some IDs, or choose a port outside "
             "of these");
+  const auto free = *chosen.begin();
+  node_.taken.erase(free);
+  for (std::uint32_t id = 1; id <= 100; ++id) {
+    ports_.release(IdHandle(id), PortSpace::tcp, free, node_);
+  }
+  EXPECT_EQ(ports_.bind(request(101, "0.0.0.0", 0), node_, random_).value(), free);
 }
 
 TEST_F(PortsTest, PrivilegedPortsNeedTheRight) {

@@ -145,8 +145,13 @@ TEST_F(UdpTest, SocketsThatAreLeftOverMakeThoseOfTheNextProcessMixed) {
 }
 
 TEST_F(UdpTest, APacketArrivesAsItWasSent) {
+  EXPECT_EQ(first_.receiver.poll(first_.socket, arrivals_), 0U);
   ASSERT_EQ(send({write(61, 1024, in_first_)}), 1U);
-  ASSERT_EQ(poll(first_, arrivals_, 1), 1U);
+  std::size_t bytes = 0;
+  ASSERT_EQ(poll_until(arrivals_, 1,
+                       [&] { return bytes = first_.receiver.poll(first_.socket, arrivals_); }),
+            1U);
+  EXPECT_EQ(bytes, 12U + 16 + 61 + 3 + 4) << "BTH, RETH, payload, pad, ICRC";
   const auto packet = arrived(0);
   EXPECT_EQ(packet.opcode, ConnectedOpcode::write_only);
   EXPECT_EQ(packet.bth.psn, Psn(100));
@@ -467,7 +472,7 @@ class UdpNamespaceTest : public ipoib::test::NamespaceTest {
   }
   /// Why packets of so many bytes are not sent.
   SendFailure failure_of(std::size_t bytes, std::size_t count) {
-    PacketMaker packets(own_address(1), own_address(2));
+    PacketMaker packets(from_, to_);
     const auto packet = packets.write(bytes, 4096, Qpn(1));
     SendFailure why = SendFailure::none;
     const std::vector all(count, &packet);
@@ -476,6 +481,8 @@ class UdpNamespaceTest : public ipoib::test::NamespaceTest {
     return why;
   }
 
+  Gid from_ = own_address(1);
+  Gid to_ = own_address(2);
   Sender sender_;
   Arrivals arrivals_;
 };
@@ -519,6 +526,10 @@ TEST_F(UdpNamespaceTest, WhatThePathDoesNotTakeIsTooLong) {
   EXPECT_EQ(failure_of(1024, 3), SendFailure::none);
   EXPECT_EQ(failure_of(2048, 1), SendFailure::too_long);
   EXPECT_EQ(failure_of(2048, 3), SendFailure::too_long);
+  from_ = Gid(0xfd07'0000'0000'0000, Guid(1));
+  to_ = Gid(0xfd07'0000'0000'0000, Guid(2));
+  EXPECT_EQ(failure_of(1024, 1), SendFailure::none);
+  EXPECT_EQ(failure_of(2048, 1), SendFailure::too_long) << "no fragments with IPv6 either";
 }
 
 TEST_F(UdpNamespaceTest, NothingIsSentAfterWhatIsTooLong) {
