@@ -54,6 +54,7 @@ TEST_F(CmRefusals, RequestsForAServiceThatNobodyHas) {
   EXPECT_EQ(rep.request_id, kHere);
   EXPECT_EQ(rep.service_id, ServiceId(7));
   EXPECT_EQ(rep.status, CmSidrStatus::unsupported_service);
+  EXPECT_EQ(subnet.counters().refused, 0U) << "of MADs with a status";
 }
 
 TEST_F(CmRefusals, MessagesOfConnectionsWhoseProcessHasGone) {

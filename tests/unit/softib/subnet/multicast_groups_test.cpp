@@ -41,6 +41,14 @@ TEST_F(MulticastGroupsTest, PartitionTakesItsGroupsWithIt) {
   EXPECT_FALSE(events[0].created);
 }
 
+TEST_F(MulticastGroupsTest, APortThatLeavesAPartitionStaysInItsOtherGroups) {
+  groups_.join(one_, 5, McMemberRecord::kFullMember, false);
+  groups_.join(two_, 5, McMemberRecord::kFullMember, false);
+  groups_.remove(5, PKey(0x0012));
+  EXPECT_FALSE(one_.members.contains(5));
+  EXPECT_TRUE(two_.members.contains(5));
+}
+
 TEST_F(MulticastGroupsTest, GroupWithoutMembersEndsUnnoticed) {
   groups_.remove_partition(PKey(0x8012));
   EXPECT_FALSE(groups_.has_events());

@@ -42,6 +42,8 @@ class RoutingTest : public ::testing::Test {
                               });
     EXPECT_EQ(route.end, RouteEnd::node);
     EXPECT_EQ(route.index, to);
+    EXPECT_EQ(route.cables, passed.size());
+    EXPECT_EQ(route.checks, kNoChecks);
     return passed;
   }
   /// Joins these hosts to a group, and returns its MLID.
@@ -141,11 +143,49 @@ TEST_F(RoutingTest, AMulticastPacketArrivesOnceAtEachMember) {
 
 TEST_F(RoutingTest, MulticastStaysAtTheLeafOfItsMembers) {
   const Lid mlid = join({1, 2});
+  EXPECT_EQ(subnet.receivers(host(1), mlid), NodeSet().set(host(1)).set(host(2)));
   bool has_looped = false;
   int cables = 0;
   (void)spread(subnet.switches(), kLeaf1, group_index(mlid), has_looped,
                [&](SwitchIndex, SwitchPort) { ++cables; });
   EXPECT_EQ(cables, 0);
+}
+
+/// A spine with three leaves, of which two have a cable to each other.
+TEST(MulticastTree, ItsRootIsTheSwitchThatIsNearToAll) {
+  SubnetConfig config;
+  auto& topology = config.topology.emplace();
+  for (const auto* name : {"leaf-1", "leaf-2", "leaf-3", "spine"}) {
+    topology.switches.push_back({name, "", Guid(), 4});
+  }
+  const auto cable = [&](bool to_switch, std::uint16_t from, std::uint8_t port, std::uint16_t to,
+                         std::uint8_t to_port) {
+    topology.cables.push_back({{true, from, port}, {to_switch, to, to_port}});
+  };
+  for (std::uint16_t i = 0; i < 3; ++i) {
+    topology.hcas.push_back({"host-" + std::to_string(i + 1), "", Guid(), 1, {}});
+    cable(false, i, 1, i, 1);
+    cable(true, i, 2, 3, static_cast<std::uint8_t>(i + 1));
+  }
+  cable(true, 0, 3, 1, 3);
+  Subnet subnet(config);
+  const Gid mgid = *Gid::parse("ff12:601b:ffff::1:ff00:1");
+  for (const auto* name : {"host-2", "host-3"}) {
+    SaClient client(subnet, name);
+    ASSERT_EQ(client
+                  .send_request(ipoib::wire::method::kSet, ipoib::wire::attribute::kMcMemberRecord,
+                                member::kCreate, member::record(mgid, client.gid()))
+                  ->status(),
+              ipoib::wire::SaStatus::ok);
+  }
+  const Lid mlid = subnet.groups().back().mlid;
+  const auto from = subnet.find("host-2").value();
+  EXPECT_EQ(subnet.receivers(from, mlid), NodeSet().set(from).set(subnet.find("host-3").value()));
+  bool has_looped = false;
+  int cables = 0;
+  (void)spread(subnet.switches(), 1, group_index(mlid), has_looped,
+               [&](SwitchIndex, SwitchPort) { ++cables; });
+  EXPECT_EQ(cables, 2) << "over the spine, not over leaf-1";
 }
 
 TEST_F(RoutingTest, MulticastFollowsTheCables) {
@@ -362,6 +402,7 @@ TEST_F(RoutingTest, PortsThatCannotBeReachedAreOutOfService) {
 }
 
 TEST_F(RoutingTest, RoutesAroundASwitchThatIsAbsent) {
+  const auto before = subnet.switches()[kSpine1].node.port;
   ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::absent));
   for (const int to : {3, 4}) EXPECT_EQ(way(host(1), host(to))[0], kSpine2);
   ASSERT_TRUE(subnet.set_cable({"leaf-1"}, CableEnd{"spine-1"}, CableState::up))
@@ -369,6 +410,12 @@ TEST_F(RoutingTest, RoutesAroundASwitchThatIsAbsent) {
   EXPECT_EQ(subnet.switches().peer(kLeaf1, 3).state, PortState::down);
   ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::present));
   EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);
+  const auto& after = subnet.switches()[kSpine1].node.port;
+  EXPECT_EQ(after.node_guid, before.node_guid);
+  EXPECT_EQ(after.port_guid, before.port_guid);
+  EXPECT_EQ(after.lid, before.lid);
+  EXPECT_EQ(after.sm_lid, before.sm_lid);
+  EXPECT_EQ(after.pkeys, before.pkeys);
   EXPECT_EQ(subnet.set_switch("spine-9", SwitchState::absent).error().code, ENOENT);
 }
 

@@ -82,6 +82,25 @@ TEST_F(SaMembers, FullMemberCreatesAGroupWithTheNextMlid) {
   EXPECT_TRUE(exists(kGroup));
 }
 
+TEST_F(SaMembers, AGroupIsShownWithItsParametersAndMembers) {
+  auto wanted = member::record(*Gid::parse("ff12::77"), a.gid());
+  wanted.sl = ServiceLevel(3);
+  ASSERT_EQ(set(a, wanted, member::kCreate).status(), SaStatus::ok);
+  const auto shown = subnet.groups().back();
+  EXPECT_EQ(shown.mgid, wanted.mgid);
+  EXPECT_EQ(shown.mlid, Lid(0xc001));
+  EXPECT_EQ(shown.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(shown.qkey, QKey(0x0b1b));
+  EXPECT_EQ(shown.mtu, 4);
+  EXPECT_EQ(shown.rate, 3);
+  EXPECT_EQ(shown.sl, ServiceLevel(3));
+  EXPECT_FALSE(shown.permanent);
+  ASSERT_EQ(shown.members.size(), 1U);
+  EXPECT_EQ(shown.members[0].node, a.index());
+  EXPECT_EQ(shown.members[0].join_state, 1);
+  EXPECT_TRUE(shown.receivers[a.index()]);
+}
+
 TEST_F(SaMembers, SendOnlyNonMemberCannotCreateAGroup) {
   EXPECT_EQ(create(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
   EXPECT_EQ(create(a, kGroup, McMemberRecord::kNonMember), SaStatus::request_invalid);

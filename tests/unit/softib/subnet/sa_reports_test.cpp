@@ -69,10 +69,13 @@ TEST_F(SubnetReports, ReportsCreatedAndDeletedGroups) {
 TEST_F(SubnetReports, AreRetransmittedUntilAcknowledged) {
   ASSERT_EQ(subscribe(b, InformInfo::kAnyTrap), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
-  subnet.on_time(subnet.next_deadline());
+  const auto first = subnet.next_deadline();
+  EXPECT_EQ(first, kStart + SaReports::kTimeout);
+  subnet.on_time(first);
   const auto again = subnet.take_outgoing();
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again[0].mad, reports[0].mad);
+  EXPECT_EQ(subnet.next_deadline(), first + SaReports::kTimeout);
 
   MadPacket response = b.packet();
   response.mad = reports[0].mad;

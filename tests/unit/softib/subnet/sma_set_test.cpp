@@ -332,6 +332,12 @@ TEST_F(SmaSet, MulticastFollowsTheForwardingTable) {
   EXPECT_TRUE(std::ranges::equal(data(read), block));
 }
 
+TEST_F(SmaSet, AnotherLidOfTheFirstSwitchIsAChangeOfTheSubnetNode) {
+  bring_up();
+  ASSERT_EQ(set(kSwitch, wanted(Lid(9))), 0U);
+  EXPECT_EQ(subnet.take_changes().nodes, NodeSet().set(kSubnetNode));
+}
+
 TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
   constexpr std::uint8_t kChanged = 4;
   const auto last_octet = [&] {
@@ -625,7 +631,11 @@ TEST_F(SmaSetTree, BothSwitchesReportACableThatFails) {
 
 TEST_F(SmaSetTree, ASwitchThatLostItsPowerHasLostItsTables) {
   bring_up_tree();
+  SmpData info{};
+  ipoib::store_be(&info[6], std::uint16_t{5});
+  ASSERT_EQ(set({1, 3}, smp_attribute::kSwitchInfo, 0, info), 0U);
   ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::reset));
+  EXPECT_EQ(subnet.switches()[2].settings.linear_top, 0);
   EXPECT_FALSE(subnet.switches().exit(2, kHostLid));
   EXPECT_EQ(port_info({1, 3}).lid, Lid());
   EXPECT_EQ(port_state({1}, 3), 2U);

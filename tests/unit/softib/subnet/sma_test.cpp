@@ -93,6 +93,35 @@ TEST_F(Sma, PortInfoByLid) {
       << "an HCA has one port";
 }
 
+TEST(PortInfoOfAPort, HasItsAddressesAndLink) {
+  PortAttributes port;
+  port.gid_prefix = 0xfe80'0000'0000'0001;
+  port.lid = Lid(8);
+  port.lmc = 3;
+  port.sm_lid = Lid(9);
+  port.sm_sl = ServiceLevel(5);
+  port.mtu = 3;
+  port.max_mtu = 5;
+  port.state = PortState::active;
+  const auto info = port_info(port);
+  EXPECT_EQ(info.gid_prefix, port.gid_prefix);
+  EXPECT_EQ(info.lid, Lid(8));
+  EXPECT_EQ(info.lmc, 3);
+  EXPECT_EQ(info.sm_lid, Lid(9));
+  EXPECT_EQ(info.sm_sl, ServiceLevel(5));
+  EXPECT_EQ(info.neighbor_mtu, 3);
+  EXPECT_EQ(info.mtu_capability, 5);
+  EXPECT_EQ(info.port_state, 4);
+  EXPECT_EQ(info.physical_state, 5) << "link up";
+  EXPECT_EQ(info.capability_mask & kCapabilityIsSm, 0U);
+  port.sm_lid = port.lid;
+  EXPECT_EQ(port_info(port).capability_mask & kCapabilityIsSm, kCapabilityIsSm);
+  port.state = PortState::down;
+  EXPECT_EQ(port_info(port).physical_state, 3) << "an SM has disabled it";
+  port.sm_lid = Lid();
+  EXPECT_EQ(port_info(port).physical_state, 2) << "polling";
+}
+
 TEST_F(Sma, PKeysAndGuids) {
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x12), Membership::limited));
   const auto keys = *send_request(smp(b.port().lid, kPKeyTable));

@@ -75,6 +75,7 @@ TEST(SubnetManager, HcaFailsAndRecovers) {
   (void)manager.take_changed();
   ASSERT_TRUE(manager.set_failed(a, true));
   EXPECT_TRUE(manager.node(a)->port.failed);
+  EXPECT_EQ(manager.node(a)->port.generation, before.generation);
   EXPECT_EQ(manager.node(a)->port.state, PortState::down);
   EXPECT_TRUE(manager.take_changed()[a]);
   EXPECT_EQ(manager.set_port_state(a, PortState::active).error().code, ENODEV);
@@ -146,6 +147,10 @@ TEST(SubnetManager, PortThatIsDownIsNotAnEndPort) {
   EXPECT_EQ(manager.end_ports().size(), 3U);
   ASSERT_TRUE(manager.set_port_state(a, PortState::down));
   EXPECT_EQ(manager.end_ports().size(), 2U);
+  ASSERT_TRUE(manager.set_port_state(a, PortState::active));
+  EXPECT_EQ(manager.end_ports().size(), 3U);
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_EQ(manager.end_ports().size(), 2U) << "nor is one that was removed";
 }
 
 TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
