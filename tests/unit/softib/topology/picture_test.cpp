@@ -58,6 +58,20 @@ TEST(Layout, TreesHaveARowForEachLevel) {
   EXPECT_FALSE(lay_out(*make_shape("line:9")).is_circle);
 }
 
+TEST(Layout, HcasWithoutACableStandInARowAtTheBottom) {
+  Topology topology = *make_shape("star:3");
+  const auto with_cables = topology.hcas.size();
+  topology.hcas.push_back({"alone-1", "", Guid(), 1, {}});
+  topology.hcas.push_back({"alone-2", "", Guid(), 1, {}});
+  const Layout layout = lay_out(topology);
+  const Point first = layout.hcas[with_cables];
+  for (std::size_t i = 0; i < with_cables; ++i) EXPECT_GT(first.y, layout.hcas[i].y);
+  EXPECT_EQ(layout.hcas[with_cables + 1], (Point{first.x + kHostSpace, first.y}));
+  EXPECT_GE(first.x, kHostSize);
+  EXPECT_LE(first.x + kHostSpace, layout.width - kHostSize);
+  EXPECT_LE(first.y, layout.height - kHostSize);
+}
+
 TEST(Layout, OfNothing) {
   const Layout layout = lay_out({});
   EXPECT_GT(layout.width, 0);
@@ -74,6 +88,18 @@ TEST(Picture, SvgHasEachNodeAndLine) {
                          HasSubstr("prefers-color-scheme: dark"), HasSubstr("role=\"img\""),
                          HasSubstr("host-17[1] to leaf-6[2], 4xQDR"), Not(HasSubstr("var(")),
                          Not(HasSubstr("href"))));
+}
+
+TEST(Picture, LinesJoinTheMiddlesOfTheirNodes) {
+  const Topology topology = *make_shape("star:2");
+  const Layout layout = lay_out(topology);
+  const auto svg = write_svg(topology, "");
+  const auto text = [](const Point& at) {
+    return std::to_string(at.x) + ',' + std::to_string(at.y);
+  };
+  for (const auto& host : layout.hcas) {
+    EXPECT_THAT(svg, HasSubstr("<path d=\"M" + text(host) + " L" + text(layout.switches[0]) + '"'));
+  }
 }
 
 TEST(Picture, CablesBetweenTheSameNodesAreOneLine) {
