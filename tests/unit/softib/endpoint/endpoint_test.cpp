@@ -413,7 +413,11 @@ TEST_F(CheckedEndpoints, ACableLosesPacketsInBothDirections) {
 TEST_F(CheckedEndpoints, ACableLosesAsManyAsItShould) {
   constexpr std::size_t kPackets = 2000;
   subnet_.set_cable_faults(2, {LinkFaults::kAlways / 10, 0});
-  for (std::size_t i = 0; i < kPackets; ++i) send(*one_, 2, *two_, "one of many");
+  subnet_.set_group(kGroup, {2});
+  for (std::size_t i = 0; i < kPackets / 2; ++i) {
+    send(*one_, 2, *two_, "one of many");
+    send_text(*one_, kGroup, ipoib::kMulticastQpn, "to all");
+  }
   const auto lost = counted(*two_, fabric::PortCounter::drop_cable_fault);
   EXPECT_GT(lost, kPackets / 20);
   EXPECT_LT(lost, kPackets / 5);
@@ -434,8 +438,14 @@ TEST_F(CheckedEndpoints, CablesDelayPackets) {
   EXPECT_EQ(second_.next_text(), "first");
   EXPECT_GE(ipoib::monotonic_now() - begun, milliseconds(60));
   EXPECT_EQ(second_.next_text(), "second") << "in order";
+  Mailbox third;
+  const auto beside = subnet_.attach(2);
+  beside->set_receiver(&third);
+  send(*one_, 2, *beside, "for another process");
+  EXPECT_EQ(third.next_text(), "for another process");
+  beside->set_receiver(nullptr);
   EXPECT_TRUE(
-      eventually([&] { return counted(*two_, fabric::PortCounter::received_packets) == 4; }));
+      eventually([&] { return counted(*two_, fabric::PortCounter::received_packets) == 5; }));
 }
 
 // Drops are counted.

@@ -30,9 +30,10 @@ TEST_F(HcaObjectsTest, ObjectsInUseCannotBeDestroyed) {
 
 /// The limit is one of each HCA, so more HCAs have more.
 template <class Made>
-void expect_limit(const Made& made) {
+void expect_limit(const Made& made, std::uint32_t limit) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ENOMEM);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("can have " + std::to_string(limit) + ' '));
   EXPECT_THAT(made.error().message, testing::HasSubstr("softib run --hca A,B"));
 }
 
@@ -59,7 +60,7 @@ TEST_F(HcaObjectsTest, QueuePairsAreBounded) {
   auto& pd = **a.hca.create_protection_domain();
   const QueuePairConfig config{.pd = &pd, .send_cq = a.cq, .receive_cq = a.cq};
   for (std::uint32_t i = 0; i < kMaxQueuePairs; ++i) ASSERT_TRUE(a.hca.create_queue_pair(config));
-  expect_limit(a.hca.create_queue_pair(config));
+  expect_limit(a.hca.create_queue_pair(config), kMaxQueuePairs);
 }
 
 TEST_F(HcaObjectsTest, CapabilitiesBeyondTheLimitsAreRefused) {
@@ -124,7 +125,7 @@ TEST_F(HcaObjectsTest, CompletionQueuesAreBounded) {
   for (std::uint32_t i = 0; i < kMaxCompletionQueues; ++i) {
     ASSERT_TRUE(hca.create_completion_queue(1));
   }
-  expect_limit(hca.create_completion_queue(1));
+  expect_limit(hca.create_completion_queue(1), kMaxCompletionQueues);
 }
 
 TEST_F(HcaObjectsTest, ProtectionDomainsAreBounded) {
@@ -132,7 +133,7 @@ TEST_F(HcaObjectsTest, ProtectionDomainsAreBounded) {
   for (std::uint32_t i = 0; i < kMaxProtectionDomains; ++i) {
     ASSERT_TRUE(hca.create_protection_domain());
   }
-  expect_limit(hca.create_protection_domain());
+  expect_limit(hca.create_protection_domain(), kMaxProtectionDomains);
 }
 
 TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
@@ -147,7 +148,7 @@ TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
   for (std::uint32_t i = 0; i < kMaxAddressHandles; ++i) {
     ASSERT_TRUE(a.hca.create_address_handle(*a.pd, attr));
   }
-  expect_limit(a.hca.create_address_handle(*a.pd, attr));
+  expect_limit(a.hca.create_address_handle(*a.pd, attr), kMaxAddressHandles);
 }
 
 /// The same rules as in rdma_check_ah_attr() of the kernel.
