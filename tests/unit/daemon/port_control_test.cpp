@@ -383,6 +383,15 @@ TEST_F(PortControlTest, TheLossOfItsSaIsTheLossOfAPort) {
   EXPECT_EQ(finish().reason, "the device for management datagrams has failed or was removed");
 }
 
+TEST_F(PortControlTest, APortThatIsNotActiveIsLookedAtAgainWithoutAnEvent) {
+  begin();
+  primary.port.state.active = false;
+  primary.port.raise({.changed = true});
+  poll();
+  const unsigned updates = primary.port.updates;
+  run_until([&] { return primary.port.updates > updates; });
+}
+
 TEST_F(PortControlTest, OneOfTwoPortsMayBeLostAndComeBack) {
   tries_to_reopen = 2;
   begin(true);

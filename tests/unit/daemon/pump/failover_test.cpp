@@ -377,6 +377,39 @@ TEST_F(TwoPortsTest, NoCounterBecomesSmaller) {
   }
 }
 
+TEST_F(TwoPortsTest, TimeoutsOfAPartThatWasReplacedStillCount) {
+  FakeQueuePair new_pair;
+  Pump part{make_pump(new_pair, PortRole::primary, PumpMode::standby)};
+  pair.on_restart = [this] { pair.progress = {}; };
+  std::deque<Step> steps{
+      [this] { pair.progress = {.completed = 7, .in_flight = verbs::kSignalPeriod}; }};
+  for (int i = 0; i < 10; ++i) steps.emplace_back([] {});
+  for (const Step& step :
+       std::initializer_list<Step>{lose(PortRole::primary),
+                                   [&] {
+                                     post(PortReplaced{PortRole::primary, &part, &new_pair});
+                                   },
+                                   ask(control::StatsRequest{}), [] {}}) {
+    steps.push_back(step);
+  }
+  run(std::move(steps));
+  EXPECT_EQ(pair.restarts, 1U);
+  EXPECT_EQ(counter("tx_timeouts"), 1U);
+}
+
+TEST_F(TwoPortsTest, OfTwoPortsOneBecomesActive) {
+  run({[this] { post(SetMode{PumpMode::retired}); },
+       [this] {
+         EXPECT_EQ(primary.mode(), PumpMode::retired);
+         EXPECT_EQ(backup.mode(), PumpMode::retired);
+         post(SetMode{PumpMode::active});
+       },
+       [this] {
+         EXPECT_EQ(primary.mode(), PumpMode::active);
+         EXPECT_EQ(backup.mode(), PumpMode::standby);
+       }});
+}
+
 TEST_F(TwoPortsTest, StaticNeighboursAreOnBothPorts) {
   post(SetNeighbours{{{kSecondPeer, link::hardware(0x33, 3), ""}}});
   run({ask(control::SetRequest{.address = kFirstPeer, .hardware = link::hardware(0x44, 4)}),

@@ -170,6 +170,10 @@ TEST_F(PumpTest, AHeldPumpAnnouncesNothing) {
 
 TEST_F(PumpTest, APumpThatBecomesActiveSetsAndAnnouncesEverything) {
   pump.set_mode(PumpMode::held, now);
+  tun.mtu = 77;
+  pump.set_mode(PumpMode::active, now);
+  EXPECT_EQ(tun.mtu, 77U) << "the link has none yet";
+  pump.set_mode(PumpMode::held, now);
   bring_up();
   now += 10s;
   run();
