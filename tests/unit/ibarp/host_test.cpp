@@ -227,6 +227,11 @@ TEST_F(OnAHost, ExplainsANeighbourThatIsKnown) {
   entry.state = "failed";
   put(entry);
   EXPECT_THAT(explain("10.44.0.4")["neighbour"], HasSubstr("it was not known"));
+  auto limited = healthy();
+  limited.membership = "limited";
+  put(limited);
+  EXPECT_THAT(explain("10.44.0.2")["partition"],
+              HasSubstr("if that of 10.44.0.2 is one, too, no packet arrives"));
 }
 
 TEST_F(OnAHost, ExplainsWhereAResolutionEnds) {
