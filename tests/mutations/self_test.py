@@ -27,6 +27,7 @@ SOURCE = """#include <cassert>
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <vector>
 enum class State { idle, busy };
 struct Limits {
@@ -74,8 +75,11 @@ int sign(int number) {
     return +1;
   }
 }
+int value_of(std::optional<int> one) {
+  return one && *one != 1 ? *one : 9;
+}
 int main() {
-  std::printf("%d %d %d", count({}, true), total({1, 2, 4}), static_cast<int>(next(State::idle)));
+  std::printf("%d %d %d", count({}, true), value_of(total({1, 2, 4})), static_cast<int>(next(State::idle)));
 }
 """
 OUTPUT = "4 7 1"
@@ -172,6 +176,8 @@ class Derived(unittest.TestCase):
                 ("for (int i = 0; i < limits.most; ++i) {", "for (int i = 0; i < limits.least; ++i) {", "0 7 1"),
                 ("for (int each : some) sum += each;", "for (int each : some) sum += sum;", "4 0 1"),
                 ("return State::busy;", "return State::idle;", "4 7 0"),
+                ("return one && *one != 1 ? *one : 9;", "return !(one && *one != 1) ? *one : 9;", "4 9 1"),
+                ("return one && *one != 1 ? *one : 9;", "return one ? *one : 9;", OUTPUT),
                 ("const std::lock_guard lock(mutex);", "const std::lock_guard lock(::ipoib_mutation::unused(mutex));", OUTPUT)):
             self.assertEqual(self.output(before, after), output, (before, after))
 

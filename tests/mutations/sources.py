@@ -82,7 +82,11 @@ def render(source, numbered, begin=0, end=None):
         after = one_line(source[fault.begin:fault.at] + fault.new + source[fault.to:fault.end])
         before = render(source, inner, fault.begin, fault.end)
         active = f"::ipoib_mutation::active({number})"
-        form = "{{ if ({0}) {{ {1} }} else {{ {2} }} }}" if fault.is_statement else "({0} ? ({1}) : ({2}))"
+        form = "({0} ? ({1}) : ({2}))"
+        if fault.is_statement:
+            form = "{{ if ({0}) {{ {1} }} else {{ {2} }} }}"
+        elif fault.kind in ("condition", "operand"):  # else a bool would become an optional number
+            form = "({0} ? static_cast<bool>({1}) : static_cast<bool>({2}))"
         out += [source[at:fault.begin], form.format(active, after, before)]
         at = fault.end
     return "".join(out) + source[at:end]
