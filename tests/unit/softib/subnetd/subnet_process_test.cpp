@@ -30,6 +30,7 @@
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
 #include "temporary_folder.hpp"
+#include "two_level_tree.hpp"
 #include "wire/mad.hpp"
 #include "wire/mc_member_record.hpp"
 #include "wire/node_record.hpp"
@@ -92,6 +93,35 @@ TEST_F(SubnetProcessTest, PublishesChangesBeforeItResponds) {
   ASSERT_TRUE(request(folder_, control::SetHca{"a", control::HcaState::absent}));
   EXPECT_FALSE(fabric.node(node));
   EXPECT_FALSE(std::filesystem::exists(folder_.node(node)));
+}
+
+TEST_F(SubnetProcessTest, ShowsSwitchesWithTheirCables) {
+  subnet::SubnetConfig config;
+  config.topology = test::two_level_tree();
+  const RunningSubnet subnet(folder_, config);
+  ASSERT_TRUE(request(folder_, control::ChangeCable{{"leaf-1", 4}, {}, {.loss = 7, .delay = 8}}));
+  ASSERT_TRUE(request(folder_, control::SetCable{{"leaf-1", 3}, {}, subnet::CableState::down}));
+  const auto shown = request(folder_, control::Show{}).value();
+  const auto& leaf = shown.at("switches").at(0);
+  EXPECT_EQ(leaf.at("name"), "leaf-1");
+  EXPECT_EQ(leaf.at("state"), "present");
+  EXPECT_EQ(leaf.at("port_count"), 4);
+  const auto& ports = leaf.at("ports").as_array();
+  ASSERT_EQ(ports.size(), 4U);
+  EXPECT_EQ(ports[0].at("port"), 1);
+  EXPECT_EQ(ports[0].at("hca"), "host-1");
+  EXPECT_EQ(ports[0].at("hca_port"), 1);
+  EXPECT_EQ(ports[0].at("state"), "active");
+  EXPECT_EQ(ports[2].at("to"), "spine-1");
+  EXPECT_EQ(ports[2].at("to_port"), 1);
+  EXPECT_EQ(ports[2].at("state"), "down");
+  EXPECT_EQ(ports[3].at("to"), "spine-2");
+  EXPECT_EQ(ports[3].at("state"), "active");
+  EXPECT_EQ(ports[3].at("loss"), 7);
+  EXPECT_EQ(ports[3].at("delay"), 8);
+  const auto host = shown_node(folder_, "host-3");
+  EXPECT_EQ(host.at("switch"), "leaf-2");
+  EXPECT_EQ(host.at("switch_port"), 1);
 }
 
 TEST_F(SubnetProcessTest, RejectsImpossibleChanges) {
