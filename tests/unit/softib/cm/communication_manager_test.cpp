@@ -144,6 +144,14 @@ TEST_F(CommunicationManagerTest, ThePassiveQueuePairGetsTheAgreedParameters) {
 TEST_F(CommunicationManagerTest, MessagesCarryTheIdsAndTheTransactionOfTheReq) {
   be_asked();
   const auto of_req = transaction;
+  prepare_mra();
+  receive({of_req, req()});
+  ASSERT_EQ(sent(), Words{"MRA"}) << "once the peer asks again";
+  EXPECT_EQ(sent_message<CmMra>().local_id, handle);
+  EXPECT_EQ(sent_message<CmMra>().remote_id, kTheirId);
+  EXPECT_EQ(sent_message<CmMra>().subject, CmSubject::req);
+  EXPECT_EQ(sent_message<CmMra>().service_timeout, kTimeCode);
+  EXPECT_EQ(last_sent[0].transaction_id, of_req);
   accept();
   receive(rtu());
   disconnect();

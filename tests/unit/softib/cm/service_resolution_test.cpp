@@ -62,6 +62,9 @@ TEST_F(SidrStates, Sidr_New_Req) {
   EXPECT_EQ(event.req, request());
   EXPECT_EQ(event.path.dlid, theirs.lid);
   EXPECT_EQ(event.path.slid, ours.lid);
+  EXPECT_EQ(event.path.dgid, Gid());
+  EXPECT_EQ(event.path.pkey, ipoib::kDefaultPKey);
+  EXPECT_EQ(event.path.service_id, kService.value());
   EXPECT_EQ(sent(), Words{});
 }
 
@@ -162,6 +165,24 @@ TEST_F(SidrStates, Sidr_Answered_Deadline) {
 }
 
 class ServiceResolutionTest : public SidrStates {};
+
+TEST_F(ServiceResolutionTest, AGlobalRouteOfARequestIsThatOfThePath) {
+  auto path = path_between(theirs, ours);
+  path.sl = ServiceLevel(3);
+  path.flow_label = 0xabcde;
+  path.traffic_class = 0x20;
+  path.hop_limit = 64;
+  listen();
+  manager.receive(Route::along(path, theirs).packet({7, request()}), ours, now);
+  ASSERT_EQ(told(), Words{"ServiceRequested"});
+  const auto& back = told_event<ServiceRequested>().path;
+  EXPECT_EQ(back.sl, ServiceLevel(3));
+  EXPECT_EQ(back.dgid, theirs.gid());
+  EXPECT_EQ(back.sgid, ours.gid());
+  EXPECT_EQ(back.flow_label, 0xabcdeU);
+  EXPECT_EQ(back.traffic_class, 0x20);
+  EXPECT_EQ(back.hop_limit, 64);
+}
 
 TEST_F(ServiceResolutionTest, AnswersWithoutAListener) {
   receive(request());
