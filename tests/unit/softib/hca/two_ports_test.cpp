@@ -178,6 +178,10 @@ TEST_F(TwoPorts, AConnectionNeedsAPathByItsPort) {
   }
   attr.ah_attr.port_num = 2;
   EXPECT_TRUE(one.hca.modify(qp, attr, kMask));
+  OutgoingPacket notification;
+  write_notification(qp.connection().attributes, qp, qp.port_attributes(), notification);
+  EXPECT_EQ(notification.port, 2);
+  EXPECT_EQ(notification.dlid, Lid(5));
 }
 
 TEST_F(TwoPorts, ThereIsNoThirdPort) {

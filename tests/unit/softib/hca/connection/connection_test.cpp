@@ -726,6 +726,18 @@ TEST_F(ConnectionTest, ADrainedSendQueueStartsNothing) {
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
 }
 
+TEST_F(ConnectionTest, AQueuePairThatHasFailedOrWasResetDoesNotDrain) {
+  for (const auto state : {IBV_QPS_ERR, IBV_QPS_RESET}) {
+    ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
+    a.modify(qa, IBV_QPS_SQD);
+    EXPECT_EQ(qa.attributes().sq_draining, 1);
+    a.modify(qa, state);
+    EXPECT_EQ(qa.attributes().sq_draining, 0);
+    reconnect();
+    EXPECT_EQ(qa.attributes().sq_draining, 0);
+  }
+}
+
 TEST_F(ConnectionTest, ErrorFlushesBothQueuesInOrder) {
   for (std::uint64_t id = 1; id <= 3; ++id) {
     ASSERT_EQ(a.post_receive(qa, 0, 8, 10 + id), 0);

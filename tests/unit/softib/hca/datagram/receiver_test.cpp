@@ -245,15 +245,22 @@ TEST_F(HcaReceiveTest, ReadOnlyMemoryIsALocalProtectionError) {
   const auto read_only = b.hca.register_memory(*b.pd, b.memory.data(), 4096,
                                                std::bit_cast<std::uint64_t>(b.memory.data()), 0);
   ASSERT_TRUE(read_only);
-  ibv_sge sge{std::bit_cast<std::uint64_t>(b.memory.data()), 100, read_only->key};
-  ibv_recv_wr wr{};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  ibv_recv_wr* bad = nullptr;
-  ASSERT_EQ(b.hca.post_receive(to, &wr, &bad), 0);
-  send_text("x");
-  EXPECT_EQ(b.poll().at(0).status, IBV_WC_LOC_PROT_ERR);
-  EXPECT_EQ(to.state(), IBV_QPS_ERR);
+  const auto address = std::bit_cast<std::uint64_t>(b.memory.data());
+  const std::vector<std::vector<ibv_sge>> receives{
+      {{address, 100, read_only->key}},                         // all of it
+      {{address, kGrh, read_only->key}, b.element(1000, 60)}};  // the place of the GRH
+  for (auto elements : receives) {
+    ibv_recv_wr wr{};
+    wr.sg_list = elements.data();
+    wr.num_sge = static_cast<int>(elements.size());
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(b.hca.post_receive(to, &wr, &bad), 0);
+    send_text("x", kQKey, b.hca.ports()[1].gid());
+    EXPECT_EQ(b.poll().at(0).status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(to.state(), IBV_QPS_ERR);
+    b.modify(to, IBV_QPS_RESET);
+    b.bring(to, IBV_QPS_RTS);
+  }
 }
 
 TEST_F(HcaReceiveTest, MemoryDeregisteredAfterPostingIsNotWritten) {
