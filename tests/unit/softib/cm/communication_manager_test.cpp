@@ -251,6 +251,15 @@ TEST_F(CommunicationManagerTest, TimeWaitIsTheAckTimeout) {
   EXPECT_EQ(deadline(), now + time_of(kTimeCode));
 }
 
+TEST_F(CommunicationManagerTest, AHandleThatIsInUseIsNotGivenToAService) {
+  connect();
+  for (std::uint32_t i = 0; i < CommIdLayout::kIndices; ++i) {
+    const auto other = manager.resolve({}, path_between(ours, theirs), {}, ours, now).value();
+    ASSERT_NE(other, handle);
+    manager.destroy(other, now);
+  }
+}
+
 TEST(Counters, OtherProcessesReadThemAsTheyAre) {
   Counters counters;
   std::uint64_t next = 0;
