@@ -84,6 +84,12 @@ class ManagerTest : public ::testing::Test {
     if (record.mgid.is_zero()) record.mgid = Gid(0xff12'a01b'0000'0000, Guid(5));
     if (granted_mgid) record.mgid = *granted_mgid;
     record.mlid = Lid(0xc001);
+    record.sl = ipoib::ServiceLevel(3);
+    record.flow_label = 0xabcde;
+    record.traffic_class = 0x20;
+    record.hop_limit = 4;
+    record.mtu = 5;
+    record.rate = 6;
     MadPacket response = packet;
     response.reverse();
     header.mad.method = is_join ? wire::method::kGetResp : wire::method::kDeleteResp;
@@ -477,7 +483,10 @@ TEST(SourceGid, OfAnAddressThatTheEthernetPortLacksIsThatOfThePort) {
   node.is_ethernet = true;
   EXPECT_EQ(source_gid(id, node.port({})), gid_of_ipv4(0x0a000001));
   id.source = IpEndpoint{ipoib::Ipv4Address(0x0a000009), 0};
-  EXPECT_EQ(source_gid(id, node.port({})), node.port({}).gid());
+  auto port = node.port({});
+  EXPECT_EQ(source_gid(id, port), port.gid());
+  port.gids[1] = gid_of_ipv4(0x0a000009);
+  EXPECT_EQ(source_gid(id, port), port.gids[1]);
   id.source = IbEndpoint{};
   EXPECT_EQ(source_gid(id, node.port({})), node.port({}).gid()) << "no IP address";
 }
@@ -626,6 +635,8 @@ TEST_F(ManagerTest, AnIdMovesToAnotherChannelWithItsEvents) {
   EXPECT_EQ(client.manager.resolve_route(client.channel, active, kTimeout, now).error().code,
             EINVAL);
   EXPECT_EQ(client.manager.migrate(client.channel, other, active).value(), 1U) << "was reported";
+  EXPECT_EQ(client.manager.migrate(client.channel, other, active).error().code, EINVAL)
+      << "it is not there any more";
 }
 
 TEST_F(ManagerTest, ARequestIsForTheListenerOfItsPort) {
@@ -941,6 +952,12 @@ TEST_F(MulticastTest, AJoinReportsThePathToTheGroup) {
   EXPECT_EQ(found.qpn, ipoib::kMulticastQpn);
   EXPECT_EQ(found.qkey, kDefaultQKey);
   EXPECT_EQ(found.path.dlid, Lid(0xc001));
+  EXPECT_EQ(found.path.sl, ipoib::ServiceLevel(3));
+  EXPECT_EQ(found.path.flow_label, 0xabcdeU);
+  EXPECT_EQ(found.path.traffic_class, 0x20);
+  EXPECT_EQ(found.path.hop_limit, 4);
+  EXPECT_EQ(found.path.mtu, 5);
+  EXPECT_EQ(found.path.rate, 6);
   EXPECT_EQ(found.path.dgid.to_string(), "ff12:4001:ffff::f01:203") << "not a group of IPoIB";
   EXPECT_EQ(client.node.held.size(), 1U);
   EXPECT_EQ(client.manager.leave(client.channel, joined, now).value(), 1U);

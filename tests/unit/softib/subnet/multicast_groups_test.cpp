@@ -44,9 +44,20 @@ TEST_F(MulticastGroupsTest, PartitionTakesItsGroupsWithIt) {
 TEST_F(MulticastGroupsTest, APortThatLeavesAPartitionStaysInItsOtherGroups) {
   groups_.join(one_, 5, McMemberRecord::kFullMember, false);
   groups_.join(two_, 5, McMemberRecord::kFullMember, false);
+  (void)groups_.take_changed();
   groups_.remove(5, PKey(0x0012));
   EXPECT_FALSE(one_.members.contains(5));
   EXPECT_TRUE(two_.members.contains(5));
+  EXPECT_EQ(groups_.take_changed(), std::bitset<kMaxGroups>(1));
+}
+
+TEST_F(MulticastGroupsTest, AFormerReceiverThatLeavesReceivesNothing) {
+  groups_.join(one_, 5, McMemberRecord::kFullMember, false);
+  groups_.restart(ipoib::TimePoint());
+  (void)groups_.take_changed();
+  groups_.remove(5, PKey(0x0012));
+  EXPECT_FALSE(groups_.forwarding(0).receivers[5]);
+  EXPECT_EQ(groups_.take_changed(), std::bitset<kMaxGroups>(1));
 }
 
 TEST_F(MulticastGroupsTest, GroupWithoutMembersEndsUnnoticed) {

@@ -397,6 +397,11 @@ TEST_F(SaMembers, EachComponentOfAQuerySelects) {
     change(other);
     EXPECT_TRUE(table(a, component | McMemberRecord::kHopLimit, other).empty());
   }
+  auto other = record;
+  other.mtu = 3;
+  other.rate = 2;
+  constexpr auto kWithoutSelectors = McMemberRecord::kMtu | McMemberRecord::kRate;
+  EXPECT_EQ(table(a, kWithoutSelectors | McMemberRecord::kHopLimit, other).size(), 1U);
 }
 
 TEST_F(SaMembers, TooManyGroupsAreRefused) {

@@ -224,6 +224,7 @@ TEST_F(SaPaths, MulticastPath) {
       a.send_request(method::kSet, attribute::kMcMemberRecord, member::kCreate, group);
   ASSERT_EQ(created->status(), SaStatus::ok);
   wanted.dgid = group.mgid;
+  wanted.numb_path = 5;
   const auto path = PathRecord::parse(get(PathRecord::kDgid | PathRecord::kSgid).data).value();
   EXPECT_EQ(path.dlid, Lid(0xc001));
   EXPECT_EQ(path.mtu, 4);

@@ -117,6 +117,31 @@ TEST_F(SubnetReports, OnlyTheSubscribedQueuePairCancelsASubscription) {
             SaStatus::request_invalid);
 }
 
+TEST_F(SubnetReports, SubscriptionsForDifferentEventsAreSeparate) {
+  InformInfo info;
+  info.type = Notice::kSubnetManagement;
+  info.trap_number = 66;
+  info.producer_type = Notice::kClassManager;
+  const auto set = [&](const InformInfo& what, bool on) {
+    InformInfo wanted = what;
+    wanted.subscribe = on;
+    if (!on) wanted.qpn = ipoib::wire::kGsiQpn;
+    return b.send_request(method::kSet, attribute::kInformInfo, 0, wanted)->status();
+  };
+  for (const auto change : std::initializer_list<void (*)(InformInfo&)>{
+           [](auto& x) { x.producer_type = InformInfo::kAnyProducer; },
+           [](auto& x) { x.trap_number = 67; }, [](auto& x) { x.type = 0; },
+           [](auto& x) { x.lid_begin = x.lid_end = Lid(9); }}) {
+    InformInfo other = info;
+    change(other);
+    ASSERT_EQ(set(info, true), SaStatus::ok);
+    ASSERT_EQ(set(other, true), SaStatus::ok);
+    EXPECT_EQ(set(other, false), SaStatus::ok);
+    EXPECT_EQ(set(other, false), SaStatus::request_invalid) << "it has ended";
+    EXPECT_EQ(set(info, false), SaStatus::ok);
+  }
+}
+
 TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
   ASSERT_EQ(subscribe(b, 65), SaStatus::ok);

@@ -258,6 +258,7 @@ TEST_F(SmaSet, NoResponseWithoutTheMKey) {
   EXPECT_FALSE(send_request(smp(kHost, kGet, attribute::kPortInfo)));
   EXPECT_TRUE(send_request(with_key(smp(kHost, kGet, attribute::kPortInfo))));
   EXPECT_EQ(subnet.counters().drop_m_key, 2U);
+  EXPECT_EQ(subnet.counters().drop_destination, 0U);
   EXPECT_TRUE(send_request(smp(kSwitch, kGet, attribute::kPortInfo)))
       << "each port has its own M_Key";
 }
@@ -332,10 +333,12 @@ TEST_F(SmaSet, MulticastFollowsTheForwardingTable) {
   EXPECT_TRUE(std::ranges::equal(data(read), block));
 }
 
-TEST_F(SmaSet, AnotherLidOfTheFirstSwitchIsAChangeOfTheSubnetNode) {
+TEST_F(SmaSet, AnotherLidIsAChangeOfItsNode) {
   bring_up();
   ASSERT_EQ(set(kSwitch, wanted(Lid(9))), 0U);
   EXPECT_EQ(subnet.take_changes().nodes, NodeSet().set(kSubnetNode));
+  ASSERT_EQ(set(kHost, wanted(Lid(7))), 0U);
+  EXPECT_EQ(subnet.take_changes().nodes, NodeSet().set(host));
 }
 
 TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
@@ -617,6 +620,8 @@ TEST_F(SmaSetTree, BothSwitchesReportACableThatFails) {
   ASSERT_EQ(traps.size(), 2U);
   EXPECT_EQ(traps[0].packet.slid, Lid(10));
   EXPECT_EQ(traps[1].packet.slid, Lid(11));
+  EXPECT_NE(MadHeader::parse(traps[0].packet.mad)->transaction_id,
+            MadHeader::parse(traps[1].packet.mad)->transaction_id);
   for (const auto& trap : traps) {
     EXPECT_EQ(trap.to, manager);
     MadPacket heard = trap.packet;

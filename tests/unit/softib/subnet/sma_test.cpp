@@ -190,7 +190,8 @@ TEST_F(Sma, InvalidRoutes) {
   EXPECT_FALSE(send_request(directed({1, 30}, kNodeInfo)));
   EXPECT_FALSE(send_request(directed({1, 255}, kNodeInfo)));
   EXPECT_FALSE(send_request(smp(Lid(0x400), kNodeInfo)));
-  EXPECT_EQ(subnet.counters().drop_destination, 4U);
+  EXPECT_FALSE(send_request(smp(Lid(0xc001), kNodeInfo)));
+  EXPECT_EQ(subnet.counters().drop_destination, 5U);
   auto long_way = directed({1}, kNodeInfo);
   long_way.mad[7] = 64;
   EXPECT_FALSE(send_request(long_way));

@@ -73,11 +73,45 @@ TEST_F(SubnetSa, PortsAreListed) {
       a.send_request(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid, wanted);
   const auto records = reply->records<PortInfoRecord>();
   ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].lid, a.port().lid);
+  EXPECT_EQ(records[0].port, 1);
   EXPECT_EQ(records[0].info.lid, a.port().lid);
   EXPECT_EQ(records[0].info.sm_lid, kSmLid);
   EXPECT_EQ(records[0].info.port_state, 4);
   EXPECT_EQ(records[0].info.neighbor_mtu, 4);
   EXPECT_EQ(records[0].info.gid_prefix, Gid::kLinkLocalPrefix);
+  wanted.lid = kSwitchLid;
+  const auto of_switch =
+      a.send_request(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid, wanted)
+          ->records<PortInfoRecord>();
+  ASSERT_EQ(of_switch.size(), 37U);
+  for (unsigned port = 0; port < of_switch.size(); ++port) {
+    EXPECT_EQ(of_switch[port].lid, kSwitchLid);
+    EXPECT_EQ(of_switch[port].port, port);
+    EXPECT_EQ(of_switch[port].info.local_port, port);
+  }
+}
+
+TEST_F(SubnetSa, OnlyResponsesWithRecordsHaveAnAttributeOffset) {
+  NodeRecord wanted;
+  wanted.lid = a.port().lid;
+  const auto one = a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, wanted);
+  EXPECT_EQ(one->status(), SaStatus::ok);
+  EXPECT_EQ(one->header.attribute_offset * 8U, (NodeRecord::kSize + 7) / 8 * 8);
+  EXPECT_EQ(subnet.counters().refused, 0U);
+  const auto many = a.send_request(method::kGet, attribute::kNodeRecord, 0, wanted);
+  EXPECT_EQ(many->status(), SaStatus::too_many_records);
+  EXPECT_EQ(many->header.attribute_offset, 0);
+  EXPECT_EQ(NodeRecord::parse(many->data)->lid, wanted.lid) << "the data of the request";
+  EXPECT_EQ(subnet.counters().refused, 1U);
+}
+
+TEST_F(SubnetSa, AResponseHasThePKeyOfTheSm) {
+  ASSERT_TRUE(subnet.set_membership(a.index(), ipoib::kDefaultPKey, Membership::limited));
+  const auto packets =
+      send(a.request(a.header(method::kGet, attribute::kClassPortInfo), NodeRecord{}));
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(packets[0].pkey, ipoib::kDefaultPKey);
 }
 
 TEST_F(SubnetSa, FindsTheSmByItsCapability) {

@@ -139,6 +139,23 @@ TEST_F(TwoPortHcas, OnePortFailsWithoutTheOther) {
             "2 cables are of host-1: name the port, as in host-1[1]");
 }
 
+TEST(CablesOfAnHca, AreNamedByItsPorts) {
+  SubnetConfig config;
+  auto& topology = config.topology.emplace();
+  topology.switches.push_back({"switch", "", Guid(), 4});
+  topology.hcas.push_back({"two", "", Guid(), 2, {}});
+  for (std::uint8_t i = 1; i <= 2; ++i) {
+    topology.cables.push_back({{true, 0, static_cast<std::uint8_t>(i + 2)}, {false, 0, i}});
+    topology.cables.back().speed = topology.cables.back().width = 1;
+  }
+  Subnet subnet(config);
+  EXPECT_EQ(subnet.set_cable({"two", 0}, {}, CableState::down).error().message,
+            "2 cables are of two: name the port, as in two[1]");
+  const auto& port = subnet.node(subnet.find("two").value())->port;
+  EXPECT_EQ(port.speed, 1);
+  EXPECT_EQ(port.width, 1);
+}
+
 TEST_F(TwoPortHcas, TheHcaFailsAsAWhole) {
   ASSERT_TRUE(subnet.set_failed(other, true));
   for (const auto node : {one, other}) {
