@@ -72,7 +72,10 @@ class ManagerTest : public ::testing::Test {
     const bool is_for_client = has(client, 1) || has(client, 2);
     ASSERT_TRUE(is_for_client || has(server, 1) || has(server, 2));
     Process& to = is_for_client ? client : server;
-    if (const auto mad = CmMad::parse(packet.mad)) messages.push_back(mad->message.index());
+    if (const auto mad = CmMad::parse(packet.mad)) {
+      messages.push_back(mad->message.index());
+      if (const auto* const req = std::get_if<wire::CmReq>(&mad->message)) last_req = *req;
+    }
     if (to.manager.is_recipient(0, packet)) to.manager.receive(0, packet, now);
   }
   /// Memberships: the MGID that a join leaves open is chosen.
@@ -130,8 +133,8 @@ class ManagerTest : public ::testing::Test {
     EXPECT_TRUE(server.manager.listen(server.channel, id, backlog));
     return id;
   }
-  IdHandle create(PortSpace space = PortSpace::tcp) {
-    return client.manager.create(client.channel, ++uids, space, Service::reliable).value();
+  IdHandle create(PortSpace space = PortSpace::tcp, Service service = Service::reliable) {
+    return client.manager.create(client.channel, ++uids, space, service).value();
   }
   void resolve_address(IdHandle id, const Address& to) {
     ASSERT_TRUE(client.manager.resolve_address(client.channel, id, Address(), to, kTimeout, now));
@@ -152,8 +155,9 @@ class ManagerTest : public ::testing::Test {
     return one;
   }
   /// An ID that is ready to connect.
-  IdHandle route_to(const Address& to, PortSpace space = PortSpace::tcp) {
-    const auto id = create(space);
+  IdHandle route_to(const Address& to, PortSpace space = PortSpace::tcp,
+                    Service service = Service::reliable) {
+    const auto id = create(space, service);
     resolve_address(id, to);
     EXPECT_EQ(client.event().type, EventType::address_resolved);
     resolve_route(id);
@@ -208,6 +212,7 @@ class ManagerTest : public ::testing::Test {
   wire::PathRecord last_query;
   std::uint64_t last_components = 0;
   std::vector<std::size_t> messages;
+  wire::CmReq last_req;
   std::vector<std::uint8_t> left_by;  ///< the ports by which they left
   IdHandle listener;
   IdHandle active;
@@ -870,6 +875,28 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   EXPECT_EQ(std::get<ConnectionParameters>(event.parameters).data.size, 92) << "all of it";
   EXPECT_EQ(std::get<IbEndpoint>(server.id(event.id).destination).gid, port_of_node(1).gid());
   EXPECT_EQ(std::get<IbEndpoint>(client.id(active).source).gid, port_of_node(1).gid());
+}
+
+TEST_F(ManagerTest, ARequestNamesTheTransportOfItsService) {
+  const auto id =
+      server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
+  IbEndpoint local;
+  local.gid = port_of_node(2).gid();
+  local.service_id = 0x0106'0000 | kPort;
+  local.service_mask = ~std::uint64_t{0};
+  ASSERT_TRUE(server.manager.bind(server.channel, id, local));
+  ASSERT_TRUE(server.manager.listen(server.channel, id, 0));
+  using Transport = wire::CmTransport;
+  for (const auto& [service, transport] : {std::pair(Service::reliable, Transport::reliable),
+                                           {Service::unreliable, Transport::unreliable},
+                                           {Service::extended_initiator, Transport::extended},
+                                           {Service::extended_target, Transport::extended}}) {
+    connect(route_to(local, PortSpace::ib, service));
+    EXPECT_EQ(last_req.transport, transport);
+    EXPECT_EQ(last_req.extended_transport,
+              transport == Transport::extended ? wire::kXrcTransport : 0);
+    EXPECT_EQ(server.id(server.event().id).space, PortSpace::ib) << "that of the listener";
+  }
 }
 
 TEST_F(ManagerTest, DatagramServicesAreResolved) {

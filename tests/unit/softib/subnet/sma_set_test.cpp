@@ -737,8 +737,13 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   EXPECT_EQ(after.node(host)->checks, kPKeyCheck);
   EXPECT_EQ(after.switches().peer(0, 3).checks, kPKeyCheck);
   EXPECT_EQ(after.switches().checks(), kPKeyCheck);
+  const auto neighbour = subnet.find("host-4").value();
+  ASSERT_EQ(set({1, 3, 2}, filter, 2), 0U);
+  EXPECT_EQ(subnet.node(neighbour)->checks, kPKeyCheck);
   ASSERT_TRUE(subnet.set_switch("leaf-2", SwitchState::reset));
-  EXPECT_EQ(subnet.node(host)->checks, kNoChecks) << "the switch has lost its power";
+  for (const auto node : {host, neighbour}) {
+    EXPECT_EQ(subnet.node(node)->checks, kNoChecks) << "the switch has lost its power";
+  }
 }
 
 TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
