@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "softib/rdma_cm/address.hpp"
+#include "softib/rdma_cm/id_status.hpp"
 
 namespace softib::rdma_cm {
 namespace {
@@ -26,6 +27,13 @@ TEST(Addresses, HostsAreComparedWithoutPorts) {
   EXPECT_FALSE(is_same_host(ip("10.0.0.1"), ip("10.0.0.2")));
   EXPECT_FALSE(is_same_kind(ip("10.0.0.1"), ip("::1")));
   EXPECT_FALSE(is_same_host(ip("0.0.0.0"), IbEndpoint()));
+}
+
+TEST(Addresses, PortSpacesHaveNames) {
+  EXPECT_EQ(name(PortSpace::ipoib), "ipoib");
+  EXPECT_EQ(name(PortSpace::tcp), "tcp");
+  EXPECT_EQ(name(PortSpace::udp), "udp");
+  EXPECT_EQ(name(PortSpace::ib), "ib");
 }
 
 TEST(Addresses, ServiceIdsHavePortSpaceAndPort) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "softib/topology/layout.hpp"
@@ -90,22 +91,33 @@ TEST(Picture, SvgHasEachNodeAndLine) {
                          Not(HasSubstr("href"))));
 }
 
-TEST(Picture, LinesJoinTheMiddlesOfTheirNodes) {
+TEST(Picture, NodesAndLinesAreWhereTheLayoutHasThem) {
   const Topology topology = *make_shape("star:2");
   const Layout layout = lay_out(topology);
   const auto svg = write_svg(topology, "");
   const auto text = [](const Point& at) {
     return std::to_string(at.x) + ',' + std::to_string(at.y);
   };
+  const auto box = [](const Point& middle, int width, int height) {
+    return "<rect x=\"" + std::to_string(middle.x - width / 2) + "\" y=\"" +
+           std::to_string(middle.y - height / 2) + '"';
+  };
+  EXPECT_THAT(svg, HasSubstr(box(layout.switches[0], layout.switch_width, kSwitchHeight)));
   for (const auto& host : layout.hcas) {
+    EXPECT_THAT(svg, HasSubstr(box(host, kHostSize, kHostSize)));
     EXPECT_THAT(svg, HasSubstr("<path d=\"M" + text(host) + " L" + text(layout.switches[0]) + '"'));
   }
 }
 
 TEST(Picture, CablesBetweenTheSameNodesAreOneLine) {
-  const auto svg = write_svg(small_topology(), "");
+  Topology topology = small_topology();
+  const auto svg = write_svg(topology, "");
   EXPECT_EQ(count(svg, "<path "), 3U);
   EXPECT_EQ(count(svg, "&#215;2<"), 1U);
+  const auto between = std::ranges::find_if(
+      topology.cables, [](const Cable& each) { return each.a.is_switch && each.b.is_switch; });
+  std::swap(between->a, between->b);
+  EXPECT_EQ(count(write_svg(topology, ""), "<path "), 3U) << "whichever end is first";
   EXPECT_THAT(svg, HasSubstr("left[1] to right[1], 4xQDR&#10;left[2] to right[2], 4xQDR"));
 }
 
