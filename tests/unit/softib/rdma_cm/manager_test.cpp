@@ -776,7 +776,7 @@ TEST_F(TwoPortTest, WithoutASourceThePortIsOneThatIsUp) {
 }
 
 TEST_F(TwoPortTest, WithoutASourceAPortConnectsToItself) {
-  for (const NodeIndex to : {1U, 3U}) {
+  for (const NodeIndex to : {NodeIndex{1}, NodeIndex{3}}) {
     const auto id = create();
     resolve_address(id, ip(to, kPort));
     EXPECT_EQ(client.event().type, EventType::address_resolved);
