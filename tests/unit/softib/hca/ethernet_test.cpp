@@ -89,6 +89,8 @@ TEST_F(EthernetTest, AnIpv4HeaderIsInTheLast20BytesBeforeTheDatagram) {
   ASSERT_TRUE(route);
   EXPECT_EQ(route->sgid, kOurs);
   EXPECT_EQ(route->dgid, kTheirs);
+  EXPECT_EQ(route->traffic_class, 0x68);
+  EXPECT_EQ(route->hop_limit, 7);
 }
 
 TEST_F(EthernetTest, AnIpv6HeaderSaysThatUdpFollows) {

@@ -74,6 +74,8 @@ TEST_F(HcaEventsTest, PortChangeRaisesEvents) {
 TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   auto& qp = a.make_qp();
   ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
+  auto& shared = a.hca.shared_receives();
+  auto& queue = **shared.create({.pd = a.pd, .attributes = {8, 1, 0}});
   auto port = a.hca.ports()[1];
   port.failed = true;
   port.state = PortState::down;
@@ -87,6 +89,10 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   EXPECT_EQ(a.hca.create_queue_pair(a.config()).error().code, EIO);
   EXPECT_EQ(a.hca.create_completion_queue(8).error().code, EIO);
   EXPECT_EQ(a.hca.create_protection_domain().error().code, EIO);
+  EXPECT_EQ(shared.create({.pd = a.pd, .attributes = {8, 1, 0}}).error().code, EIO);
+  EXPECT_EQ(shared.modify(queue, {8, 1, 4}, IBV_SRQ_LIMIT).error().code, EIO);
+  const auto address = std::bit_cast<std::uint64_t>(a.memory.data());
+  EXPECT_EQ(a.hca.register_memory(*a.pd, a.memory.data(), 8, address, 0).error().code, EIO);
   // Existing objects can be destroyed; later changes of the port are ignored.
   EXPECT_TRUE(a.hca.destroy(qp));
   a.hca.clear_events();

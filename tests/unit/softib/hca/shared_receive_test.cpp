@@ -320,6 +320,15 @@ TEST_F(SharedReceiveTest, PostingIsChecked) {
   EXPECT_EQ(post(0, 10, 9), 0) << "a receive that is taken makes room";
 }
 
+TEST_F(SharedReceiveTest, TheFirstBadRequestOfAChainIsNamed) {
+  auto sge = b.part(0, 8);
+  ibv_recv_wr second{2, nullptr, &sge, static_cast<int>(kMaxSge) + 1};
+  ibv_recv_wr first{1, &second, &sge, 1};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(b.hca.shared_receives().post(shared, &first, &bad), EINVAL);
+  EXPECT_EQ(bad, &second);
+}
+
 TEST_F(SharedReceiveTest, AttributesAreChecked) {
   const auto creates = [&](ibv_srq_attr attr) {
     return b.hca.shared_receives().create({.pd = b.pd, .attributes = attr}).has_value();

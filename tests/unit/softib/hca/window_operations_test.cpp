@@ -66,6 +66,13 @@ TEST_F(WindowOperationsTest, ThePeerWritesThroughTheWindow) {
   EXPECT_EQ(write(1001, 100), IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(WindowOperationsTest, AWindowOfOneByteTakesThatByte) {
+  ASSERT_EQ(b.post(qb, bind(1000, 1), {}), 0);
+  network.run();
+  EXPECT_EQ(write(1000, 1), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(1001, 1), IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST_F(WindowOperationsTest, TheKeyIsValidWhenTheMessageAfterTheBindingArrives) {
   ASSERT_EQ(a.post_receive(qa, 0, 100), 0);
   ASSERT_EQ(b.post(qb, remote(IBV_WR_RDMA_WRITE, 0), {b.part(0, 0)}, 1), 0);

@@ -169,6 +169,11 @@ TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   EXPECT_EQ(port_info(kHost).lid, kHostLid);
   const auto changes = subnet.take_changes();
   EXPECT_TRUE(changes.nodes[host]);
+  info.lmc = 2;
+  info.lid = Lid(6);
+  EXPECT_EQ(set(kHost, info, 1), kInvalidField) << "not a multiple of 4";
+  info.lid = Lid(8);
+  EXPECT_EQ(set(kHost, info, 1), 0U);
 }
 
 TEST_F(SmaSet, CountersOfViolationsAreOfAPortAndResetByZero) {

@@ -76,6 +76,7 @@ TEST_F(Sma, NodeInfoByLid) {
   EXPECT_EQ(info.port_guid, b.port().port_guid);
   EXPECT_EQ(info.ports, 1);
   EXPECT_EQ(info.local_port, 1);
+  EXPECT_EQ(info.partition_capacity, kPKeyTableSize);
   EXPECT_EQ(reply->slid, b.port().lid);
 }
 

@@ -3,7 +3,9 @@
 
 #include "sa_client.hpp"
 #include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "softib/subnet/sa_transfers.hpp"
+#include "wire/class_port_info.hpp"
 #include "wire/node_record.hpp"
 #include "wire/port_info.hpp"
 
@@ -103,6 +105,7 @@ TEST_F(SubnetSa, OnlyResponsesWithRecordsHaveAnAttributeOffset) {
   EXPECT_EQ(many->status(), SaStatus::too_many_records);
   EXPECT_EQ(many->header.attribute_offset, 0);
   EXPECT_EQ(NodeRecord::parse(many->data)->lid, wanted.lid) << "the data of the request";
+  EXPECT_EQ(subnet.counters().answered, 2U);
   EXPECT_EQ(subnet.counters().refused, 1U);
 }
 
@@ -129,7 +132,13 @@ TEST_F(SubnetSa, FindsTheSmByItsCapability) {
 TEST_F(SubnetSa, ClassPortInfoSaysSendOnlyFullMembersAreSupported) {
   const auto reply = a.send_request(method::kGet, attribute::kClassPortInfo, 0, NodeRecord{});
   ASSERT_EQ(reply->status(), SaStatus::ok);
-  EXPECT_EQ(reply->data[1], 2);
+  const auto info = ipoib::wire::ClassPortInfo::parse(reply->data).value();
+  EXPECT_EQ(info.base_version, 1);
+  EXPECT_EQ(info.class_version, 2);
+  EXPECT_EQ(info.response_time, 18);
+  EXPECT_EQ(info.redirect.qpn, ipoib::wire::kGsiQpn);
+  EXPECT_EQ(info.redirect.qkey, ipoib::wire::kGsiQKey);
+  EXPECT_EQ(info.trap.qkey, ipoib::wire::kGsiQKey);
   const auto mask2 = ipoib::load_be<std::uint32_t>(reply->data.data() + 4) >> 5;
   EXPECT_NE(mask2 & 1U << 12, 0U);
 }
@@ -293,6 +302,30 @@ TEST_F(SubnetRmpp, UnacknowledgedSegmentsAreRetransmittedThenAborted) {
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
   EXPECT_EQ(subnet.counters().rmpp_given_up, 1U);
   EXPECT_EQ(subnet.counters().rmpp_resent, 2U * SaTransfers::kMaxRetries);
+}
+
+TEST_F(SubnetRmpp, ARestartEndsTransfers) {
+  ASSERT_TRUE(subnet.restart_sm(kStart));
+  (void)subnet.take_outgoing();
+  EXPECT_TRUE(send(control(RmppType::ack, 1, 4)).empty());
+  EXPECT_EQ(subnet.counters().drop_response, 1U);
+}
+
+TEST(Components, AreComparedBitByBit) {
+  constexpr std::array<std::uint16_t, 4> kWidths{3, 5, 7, 9};
+  const std::array<std::uint8_t, 3> zero{};
+  std::size_t bit = 0;
+  for (std::size_t component = 0; component < kWidths.size(); ++component) {
+    for (std::size_t end = bit + kWidths[component]; bit < end; ++bit) {
+      auto other = zero;
+      other[bit / 8] = static_cast<std::uint8_t>(0x80U >> bit % 8);
+      for (std::size_t each = 0; each < kWidths.size(); ++each) {
+        EXPECT_EQ(components_equal(zero, other, std::uint64_t{1} << each, kWidths),
+                  each != component)
+            << bit;
+      }
+    }
+  }
 }
 
 TEST_F(SubnetRmpp, StopAndAbortEndATransfer) {

@@ -373,6 +373,7 @@ TEST(SubnetManager, AddressesAreOfOneNodeAndBounded) {
   const auto a = manager.add("a").value();
   const auto b = manager.add("b").value();
   EXPECT_EQ(manager.add_address(9, ip("10.1.0.1")).error().code, ENOENT);
+  EXPECT_FALSE(manager.add_address(a, ip("224.0.0.1")));
   ASSERT_TRUE(manager.add_address(a, ip("10.1.0.1")));
   (void)manager.take_changed();
   EXPECT_TRUE(manager.add_address(a, ip("10.1.0.1"))) << "it has it already";
