@@ -20,6 +20,7 @@ inline PortAttributes port_of_node(NodeIndex node) {
   port.port_guid = Guid(0x200 + node);
   port.lid = Lid(static_cast<std::uint16_t>(node + 1));
   port.sm_lid = Lid(1);
+  port.sm_sl = ipoib::ServiceLevel(2);
   port.state = PortState::active;
   port.pkeys[0] = ipoib::kDefaultPKey;
   return port;

@@ -103,6 +103,7 @@ class ManagerTest : public ::testing::Test {
   }
   void answer_query(const MadPacket& packet) {
     auto header = SaHeader::parse(packet.mad).value();
+    EXPECT_EQ(packet.sl, ipoib::ServiceLevel(2)) << "that of the port to the SM";
     ++queries;
     if (is_sa_silent) return;
     if (header.mad.attribute_id == wire::attribute::kMcMemberRecord) {
@@ -877,6 +878,22 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   EXPECT_EQ(std::get<IbEndpoint>(client.id(active).source).gid, port_of_node(1).gid());
 }
 
+TEST_F(ManagerTest, AnAddressOfInfiniBandMayNameThePartition) {
+  IbEndpoint to;
+  to.pkey = PKey(0x8001);
+  to.gid = port_of_node(2).gid();
+  to.service_id = 0x013f'0000 | kPort;
+  IbEndpoint from;
+  from.gid = port_of_node(1).gid();
+  from.service_id = 0x013f'0000;
+  from.service_mask = 0xffff'ffff'ffff'0000;
+  active = create(PortSpace::ib);
+  ASSERT_TRUE(client.manager.bind(client.channel, active, from));
+  resolve_address(active, to);
+  EXPECT_EQ(client.id(active).pkey, to.pkey);
+  EXPECT_EQ(std::get<IbEndpoint>(client.id(active).source).pkey, to.pkey);
+}
+
 TEST_F(ManagerTest, ARequestNamesTheTransportOfItsService) {
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
@@ -885,6 +902,13 @@ TEST_F(ManagerTest, ARequestNamesTheTransportOfItsService) {
   local.service_id = 0x0106'0000 | kPort;
   local.service_mask = ~std::uint64_t{0};
   ASSERT_TRUE(server.manager.bind(server.channel, id, local));
+  const auto tcp =
+      server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable).value();
+  EXPECT_EQ(server.manager.bind(server.channel, tcp, IpEndpoint{ipoib::Ipv4Address(), kPort})
+                .error()
+                .code,
+            EADDRNOTAVAIL)
+      << "the port is one of TCP";
   ASSERT_TRUE(server.manager.listen(server.channel, id, 0));
   using Transport = wire::CmTransport;
   for (const auto& [service, transport] : {std::pair(Service::reliable, Transport::reliable),
@@ -1120,6 +1144,7 @@ TEST_F(MulticastTest, AGroupIsResolvedWithoutAnybodysAnswer) {
   ASSERT_TRUE(client.manager.resolve_address(client.channel, id_, Address(), group("239.1.2.3"),
                                              kTimeout, now));
   EXPECT_EQ(client.event().type, EventType::address_resolved);
+  EXPECT_EQ(client.id(id_).dgid.to_string(), "ff12:4001:ffff::f01:203");
 }
 
 TEST_F(ManagerTest, TooMuchPrivateDataIsRefused) {
