@@ -101,7 +101,10 @@ TEST_F(PerformanceTest, CountersOfFourBitsShareAByte) {
 }
 
 TEST_F(PerformanceTest, WideCountersDoNotSaturate) {
-  const auto response = send_request(request(lid(), attribute::kPortCountersExtended, 1));
+  auto get = request(lid(), attribute::kPortCountersExtended, 1);
+  get.mad[kData + 4] = 0xff;
+  const auto response = send_request(get);
+  EXPECT_EQ(at<std::uint32_t>(response, 4), 0U) << "reserved";
   EXPECT_EQ(at<std::uint64_t>(response, 8), 0x1'0000'0005U);
   EXPECT_EQ(at<std::uint64_t>(response, 16), 40U);
   EXPECT_EQ(at<std::uint64_t>(response, 24), 7U);
