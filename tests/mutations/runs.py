@@ -44,13 +44,14 @@ def end_processes(mark):
 
 
 def run_command(command, environment, folder=None, limit=FIRST_LIMIT):
-    """Runs a command with a time limit; a process may compute no longer either. Ends what it has started. The result is
-    "passed", "skipped", "failed" or "timed out"."""
+    """Runs a command with a time limit; a process may compute no longer either. Ends what it has started, and removes
+    its temporary files. The result is "passed", "skipped", "failed" or "timed out"."""
     limited = ["prlimit", f"--as={MEMORY}", f"--cpu={int(limit) + 1}", "--core=0", *command]
     mark = f"{os.getpid()}.{next(RUNS)}"
-    with tempfile.TemporaryFile() as output:
-        with subprocess.Popen(limited, env={**environment, RUN: mark}, cwd=folder, stdin=subprocess.DEVNULL,
-                              stdout=output, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        with subprocess.Popen(limited, env={**environment, RUN: mark, "TMPDIR": temporary}, cwd=folder,
+                              stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL,
+                              start_new_session=True) as process:
             try:
                 status = process.wait(limit)
             except subprocess.TimeoutExpired:
@@ -59,10 +60,12 @@ def run_command(command, environment, folder=None, limit=FIRST_LIMIT):
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        timed_out = status is None or status == -signal.SIGXCPU
+        if timed_out:
+            end_processes(f"{RUN}={mark}")
         output.seek(0)
         text = output.read().decode(errors="replace")
-    if status is None or status == -signal.SIGXCPU:
-        end_processes(f"{RUN}={mark}")
+    if timed_out:
         return Outcome("timed out", text)
     return Outcome({0: "passed", SKIPPED: "skipped"}.get(status, "failed"), text)
 
