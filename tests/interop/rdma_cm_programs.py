@@ -51,10 +51,16 @@ class Server:
 
 
 def play(subnet, server, client, port, space=TCP):
-    """Runs both, and returns the output of the server and of the client."""
-    started = Server(subnet, *server, port=port, space=space)
-    done = subnet.run("b", *client)
-    return started.end(), done.stdout
+    """Runs both, again if the client has come too early, and returns the output of the server and of the client."""
+    for _ in range(20):
+        started = Server(subnet, *server, port=port, space=space)
+        done = subnet.run("b", *client, check=False)
+        if done.returncode == 0:
+            return started.end(), done.stdout
+        assert re.search(CAME_TOO_EARLY, done.stdout), f"{client} ended with {done.returncode}:\n{done.stdout}"
+        started.process.kill()
+        started.process.wait()
+    raise AssertionError("the client always comes too early")
 
 
 def play_rping(subnet, server, client, of_server=(), of_client=()):
@@ -171,16 +177,8 @@ def programs_of_sockets_use_rsockets():
 
 
 def play_perftest(subnet, program, *options, to=V4):
-    for _ in range(20):
-        server = Server(subnet, program, "-R", *options, port=PERFTEST_PORT)
-        done = subnet.run("b", program, "-R", *options, to, check=False)
-        if done.returncode == 0:
-            server.end()
-            return done.stdout
-        assert re.search(CAME_TOO_EARLY, done.stdout), done.stdout
-        server.process.kill()
-        server.process.wait()
-    raise AssertionError("the client always comes too early")
+    command = [program, "-R", *options]
+    return play(subnet, command, [*command, to], PERFTEST_PORT)[1]
 
 
 def perftest_connects_by_the_rdma_cm():

@@ -57,9 +57,10 @@ def need(*tools):
 
 
 # What programs of librdmacm print that fail by themselves: rping may close its channel before its thread waits on it, or
-# while it does; perftest's client may want the second of its connections before its server listens again.
+# while it does; perftest's client may want the second of its connections before its server listens again; riostream's
+# server sets the number of mappings after it has begun to listen.
 CLOSED_TOO_EARLY = r"rdma_get_cm_event: (Bad file descriptor|Input/output error)"
-CAME_TOO_EARLY = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\."
+CAME_TOO_EARLY = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.|riomap: Cannot allocate memory"
 
 
 def services(shown):

@@ -26,9 +26,8 @@ class AdaptiveMutex {
                                           std::memory_order_relaxed);
   }
   void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]] {
-      state_.notify_one();
-    }
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]]
+      wake();
   }
 
  private:
@@ -37,6 +36,7 @@ class AdaptiveMutex {
   static constexpr int kAwaited = 2;  ///< held, and other threads may sleep
 
   void wait();
+  void wake();
 
   std::atomic<int> state_ = kFree;
 };

@@ -1331,6 +1331,21 @@ TEST_F(MadTest, CountsWrongKeysAtThePortThatAMadIsFor) {
   neighbour->remove_mad_receiver(third);
 }
 
+TEST_F(MadTest, DropsWhatIsForAnotherGid) {
+  auto node = subnet_.fabric().node(2).value();
+  auto mad = make_mad(1, 2, 0x05, kGet, 1);
+  mad.grh.emplace().dgid = Gid(Gid::kLinkLocalPrefix, Guid(0x43));
+  send_mad(*one_, mad);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_malformed), 1U);
+  node.port.grh_required = true;
+  subnet_.fabric().set_node(2, node);
+  send_mad(*one_, make_mad(1, 2, 0x05, kGet, 2));
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_malformed), 2U) << "without a GRH";
+  mad.grh->dgid = node.port.gid();
+  send_mad(*one_, mad);
+  EXPECT_EQ(transaction(second_), 1U);
+}
+
 TEST_F(MadTest, AnInactivePortPassesSmpsOnly) {
   subnet_.set_port_state(1, PortState::init);
   send_mad(*one_, make_mad(1, 0, 0x03, kGet, 1));
