@@ -150,8 +150,11 @@ std::shared_ptr<RingWire::Peer> RingWire::peer(ProcessAddress to) {
   const std::uint32_t key = key_of(to);
   const std::lock_guard lock(mutex_);
   ++uses_;
-  if (const auto known = peers_.find(key); known != peers_.end()) {
-    lru_.splice(lru_.end(), lru_, known->second);
+  // Most packets follow another one to the same process.
+  const bool is_last = !lru_.empty() && lru_.back()->address == to;
+  const auto known = is_last ? peers_.end() : peers_.find(key);
+  if (known != peers_.end()) lru_.splice(lru_.end(), lru_, known->second);
+  if (is_last || known != peers_.end()) {
     lru_.back()->last_use = uses_;
     return lru_.back();
   }
