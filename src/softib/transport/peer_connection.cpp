@@ -100,11 +100,11 @@ bool PeerConnection::has_ended(std::chrono::nanoseconds patience) {
     if (is_closing()) read_messages();  // the receiver may have died
     if (is_closing()) ring_->wait_until_closed(steady_clock::now() + patience);
     ended_ = true;
-  } else if (const auto taken = ring_->taken(); taken != std::exchange(taken_before_, taken)) {
-    return false;
-  } else if (!ring_->is_empty()) {
-    // The reader has taken nothing since the last call and may be dead: check the socket.
-    if (const auto now = coarse_now(); now != std::exchange(checked_at_, now)) read_messages();
+  } else if (const auto now = coarse_now(); now != std::exchange(checked_at_, now)) {
+    // Not for each packet, since `taken` is in the reader's cache. A reader that has taken nothing
+    // since the last check may be dead: the socket tells.
+    const auto taken = ring_->taken();
+    if (taken == std::exchange(taken_before_, taken) && !ring_->is_empty()) read_messages();
   }
   return ended_;
 }

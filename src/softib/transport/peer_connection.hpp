@@ -81,7 +81,7 @@ class PeerConnection {
   std::uint32_t wanted_ = Waiter::kNone;     ///< the wakeup descriptor that it has asked for
   std::int64_t wanted_at_ = 0;
   std::uint64_t taken_before_ = 0;
-  std::int64_t checked_at_ = 0;  ///< when has_ended() last read the socket
+  std::int64_t checked_at_ = 0;  ///< when has_ended() last read `taken`
   bool ended_ = false;
   bool is_gone_ = false;  ///< the receiver has closed its socket, later than the ring
 };

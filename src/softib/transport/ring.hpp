@@ -1,6 +1,6 @@
 // A ring of packets in memory that one writing and one reading process share.
 //
-//   page 0:  written, writer_sleeps, engine_requested | taken, reader_state
+//   page 0:  written, writer_sleeps, engine_requested | taken | reader_state
 //   then the ring, kRingBytes long, of records, padded to 64 bytes:
 //     | checksums valid 1, ends with its ICRC 1, second port 1, bytes 29 |
 //     | GsoInfo: size 16, packets 16 | packet |

@@ -12,12 +12,13 @@ namespace softib::transport {
 /// Bound of the packets that a slow reader has pending; small enough to stay in the CPU cache.
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 19;
 
+/// What one side writes for each packet has a cache line of its own.
 struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> written;
   std::atomic<std::uint32_t> writer_sleeps;
   std::atomic<std::uint32_t> engine_requested;
   alignas(64) std::atomic<std::uint64_t> taken;
-  std::atomic<std::uint32_t> reader_state;
+  alignas(64) std::atomic<std::uint32_t> reader_state;
 };
 
 enum class ReaderState : std::uint32_t {
