@@ -3,7 +3,7 @@
 # As a script, after libsoftib.so is linked: cmake -D READELF=... -D SOFTIB=... -D LIBRARIES=... -P abi.cmake
 # puts links with the names of the libraries to libsoftib.so into the folder abi/ beside it, where ld.so(8) finds
 # them. A library with functions that libsoftib.so lacks gets none, since a program that needs them could not
-# start.
+# start. With -D CHECK_ONLY=ON it only fails if libsoftib.so calls a cancellation point.
 
 # Sets `out` to the functions that a shared library exports by default: name@@version, or the name alone.
 function(softib_read_exports library readelf out)
@@ -51,8 +51,9 @@ function(softib_write_version_script script readelf)
   file(CONFIGURE OUTPUT ${script} CONTENT "${text}")
 endfunction()
 
-# Fails if a shared library calls a cancellation point (pthreads(7)) that the source does not replace.
-function(softib_check_calls library readelf source)
+# Says, as a message of this kind, if a shared library calls a cancellation point (pthreads(7)) that the source does
+# not replace.
+function(softib_check_calls library readelf source kind)
   set(points accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat epoll_pwait epoll_wait
     eventfd_read eventfd_write fallocate fdatasync fsync getrandom lockf msync nanosleep open openat pause poll ppoll
     pread preadv pselect pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait pthread_join pwrite pwritev
@@ -62,20 +63,26 @@ function(softib_check_calls library readelf source)
   execute_process(COMMAND ${readelf} --wide --dyn-syms ${library} OUTPUT_VARIABLE symbols
                   COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL " UND [^@ \n]+" imports "${symbols}")
-  # Those that check sizes have names of their own (__read_chk), and those for large files (open64).
-  list(TRANSFORM imports REPLACE "^ UND _*" "")
-  list(TRANSFORM imports REPLACE "(_chk|64)$" "")
   file(READ ${source} replaced)
   foreach(import ${imports})
-    list(FIND points ${import} at)
+    string(REPLACE " UND " "" import ${import})
+    # Those that check sizes have names of their own (__read_chk), and those for large files (open64).
+    string(REGEX REPLACE "^__|_chk$|64$" "" point ${import})
+    list(FIND points ${point} at)
     if(at GREATER -1 AND NOT replaced MATCHES "__wrap_${import}\\(")
-      message(FATAL_ERROR "${library} calls ${import}(), at which a thread can be cancelled: add it to ${source}")
+      message(${kind} "${library} calls ${import}(), at which a thread can be cancelled: add it to ${source}")
     endif()
   endforeach()
 endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE)
-  softib_check_calls(${SOFTIB} ${READELF} ${CMAKE_CURRENT_LIST_DIR}/verbs/uncancelled_calls.cpp)
+  set(calls ${CMAKE_CURRENT_LIST_DIR}/verbs/uncancelled_calls.cpp)
+  if(CHECK_ONLY)
+    softib_check_calls(${SOFTIB} ${READELF} ${calls} FATAL_ERROR)
+    return()
+  endif()
+  # Another C library may have others; programs run nevertheless.
+  softib_check_calls(${SOFTIB} ${READELF} ${calls} WARNING)
   softib_read_exports(${SOFTIB} ${READELF} ours)
   get_filename_component(folder ${SOFTIB} DIRECTORY)
   file(REMOVE_RECURSE ${folder}/abi)

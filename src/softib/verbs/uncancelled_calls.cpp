@@ -3,8 +3,8 @@
 // ld(1); CMakeLists.txt takes the names from here). So the functions of the data path need not
 // disable cancellation, which takes a tenth of the time of a small datagram.
 //
-// ../abi.cmake checks that none is missing. fcntl() is none for the commands that softib uses, and
-// streams are used by functions that disable cancellation as a whole.
+// A test checks that none is missing (../abi.cmake). fcntl() is none for the commands that softib
+// uses, and streams are used by functions that disable cancellation as a whole.
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
