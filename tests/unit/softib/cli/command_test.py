@@ -226,6 +226,11 @@ def a_subnet_that_does_not_respond_is_named():
               (1, "softib: the subnet 'default' does not respond: see its log, or end its process (softib list) and start it again\n"))
 
 
+def lock_as_subnet(lock):
+    """Locks the first byte of an open lock file, as the process of a subnet does."""
+    fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+
+
 def stop_says_that_a_process_does_not_end():
     """It has agreed to."""
     with tempfile.TemporaryDirectory() as other:
@@ -234,7 +239,7 @@ def stop_says_that_a_process_does_not_end():
         with socket.socket(socket.AF_UNIX) as service, open(folder / "lock", "w+b") as lock:
             service.bind(str(folder / "control"))
             service.listen()
-            fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            lock_as_subnet(lock)
 
             def agree():
                 _looks, asks = service.accept()[0], service.accept()[0]  # whether somebody listens; to end
@@ -268,7 +273,7 @@ def stop_sends_nothing_to_other_services():
             make(victim / "control", hostile / "control")
             (hostile / "lock").write_text((victim / "lock").read_text())
             with open(hostile / "lock", "r+b") as lock:
-                fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+                lock_as_subnet(lock)
                 done = softib("stop", str(hostile))
             assert done.returncode == 1 and "softib: " in done.stderr, done
             (hostile / "control").unlink()
@@ -288,7 +293,7 @@ def a_service_that_is_not_the_owners_gets_no_request():
             service.listen()
             service.settimeout(60)
             os.chmod(hostile / "lock", 0o666)
-            fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            lock_as_subnet(lock)
             try:
                 os.chown(hostile, 65534, -1)
             except OSError:
