@@ -155,6 +155,14 @@ class ManagerTest : public ::testing::Test {
     one.data = UserData::of({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
     return one;
   }
+  /// One service ID at the port of the server.
+  static IbEndpoint service_of_server(std::uint64_t service_id) {
+    IbEndpoint service;
+    service.gid = port_of_node(2).gid();
+    service.service_id = service_id;
+    service.service_mask = ~std::uint64_t{0};
+    return service;
+  }
   /// An ID that is ready to connect.
   IdHandle route_to(const Address& to, PortSpace space = PortSpace::tcp,
                     Service service = Service::reliable) {
@@ -863,10 +871,7 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
 
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
-  IbEndpoint local;
-  local.gid = port_of_node(2).gid();
-  local.service_id = 0x013f'0000 | kPort;
-  local.service_mask = ~std::uint64_t{0};
+  const IbEndpoint local = service_of_server(0x013f'0000 | kPort);
   ASSERT_TRUE(server.manager.bind(server.channel, id, local));
   ASSERT_TRUE(server.manager.listen(server.channel, id, 0));
   active = route_to(local, PortSpace::ib);
@@ -897,10 +902,7 @@ TEST_F(ManagerTest, AnAddressOfInfiniBandMayNameThePartition) {
 TEST_F(ManagerTest, ARequestNamesTheTransportOfItsService) {
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();
-  IbEndpoint local;
-  local.gid = port_of_node(2).gid();
-  local.service_id = 0x0106'0000 | kPort;
-  local.service_mask = ~std::uint64_t{0};
+  const IbEndpoint local = service_of_server(0x0106'0000 | kPort);
   ASSERT_TRUE(server.manager.bind(server.channel, id, local));
   const auto tcp =
       server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable).value();
