@@ -187,6 +187,10 @@ void Fabric::count(const Attachment& at, CableCounter counter, std::size_t by) {
       .fetch_add(by, std::memory_order_relaxed);
 }
 
+std::uint64_t Fabric::changes() const {
+  return std::atomic_ref(layout_->header.changes).load(std::memory_order_acquire);
+}
+
 subnet::CheckSet Fabric::checks() const {
   return static_cast<subnet::CheckSet>(
       std::atomic_ref(layout_->header.checks).load(std::memory_order_acquire));

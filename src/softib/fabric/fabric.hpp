@@ -93,6 +93,8 @@ class Fabric {
     subnet::CheckSet checks = subnet::kNoChecks;  ///< of what it sends, where it enters its switch
   };
   [[nodiscard]] Sender sender(NodeIndex node) const;
+  /// Grows after each change by which the way of a unicast packet may become another one.
+  [[nodiscard]] std::uint64_t changes() const;
   /// Whether any port or cable of the subnet checks packets.
   [[nodiscard]] subnet::CheckSet checks() const;
   /// Whether the P_Key table of a port lets a packet pass. All pass if it does not check them.
@@ -192,6 +194,8 @@ class FabricWriter : public Fabric {
 
  private:
   FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}
+  /// To be called when a change is complete.
+  void changed();
   bool adopted_;
 };
 

@@ -15,7 +15,7 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 15;
+inline constexpr std::uint32_t kFabricVersion = 16;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, attachment 1, P_Keys 8, faults of
 /// its link 2, errors of its queue pairs 2, IP addresses 2 each.
@@ -39,7 +39,8 @@ struct FabricHeader {
   std::uint16_t switches;
   std::uint16_t ports;  ///< of each switch
   std::uint64_t size;
-  std::uint64_t checks;  ///< subnet::CheckSet of all ports of switches
+  std::uint64_t checks;   ///< subnet::CheckSet of all ports of switches
+  std::uint64_t changes;  ///< see Fabric::changes()
 };
 
 /// The part that the processes of a node write.

@@ -64,15 +64,23 @@ Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path,
                              " is of a subnet with another topology; end its programs, and remove "
                              "it with `softib stop`"};
   }
-  return FabricWriter(std::move(*fabric), exists);
+  FabricWriter writer(std::move(*fabric), exists);
+  writer.changed();  // its predecessor may have been killed before it could say so
+  return writer;
+}
+
+void FabricWriter::changed() {
+  std::atomic_ref(layout_->header.changes).fetch_add(1, std::memory_order_release);
 }
 
 void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
   layout_->nodes[index].publish(encode(node));
+  changed();
 }
 
 void FabricWriter::remove_node(NodeIndex index) {
   layout_->nodes[index].publish({});
+  changed();
   for (const auto key : kCheckedKeys) reset_violations(index, key);
 }
 
@@ -122,10 +130,12 @@ void FabricWriter::set_switch(const subnet::Switch& from, const subnet::SwitchCh
       row[word].store(bits, std::memory_order_release);
     }
   }
+  changed();
 }
 
 void FabricWriter::set_checks(subnet::CheckSet checks) {
   std::atomic_ref(layout_->header.checks).store(checks, std::memory_order_release);
+  changed();
 }
 
 void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding) {

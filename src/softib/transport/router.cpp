@@ -126,66 +126,68 @@ Router::Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire&
 void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
   if (batch.empty()) return;
   Port* const from = port(batch.front().port);
-  const auto sender = from != nullptr ? fabric_.sender(from->node) : fabric::Fabric::Sender{};
-  if (sender.state != PortState::active) {
-    count(from != nullptr ? from->node : node_, fabric::PortCounter::drop_port_not_active,
-          count_packets(batch));
-    return;
+  if (from == nullptr) {
+    return count(node_, fabric::PortCounter::drop_port_not_active, count_packets(batch));
   }
   for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
-    send_chunk(*from, batch.first(kChunk), mode, sender.checks);
+    send_chunk(*from, batch.first(kChunk), mode);
   }
-  send_chunk(*from, batch, mode, sender.checks);
+  send_chunk(*from, batch, mode);
 }
 
 /// Sends packets, and counts those that are done with: sent, or dropped for another reason than
 /// lack of room.
 TrySent Router::try_send(std::span<const OutgoingPacket> batch) {
-  std::array<const OutgoingPacket*, kChunk> packets;
-  batch = batch.first(std::min(batch.size(), packets.size()));
-  const auto& first = batch.front();
-  Port* const from = port(first.port);
+  std::array<const OutgoingPacket*, kChunk> pointers;
+  batch = batch.first(std::min(batch.size(), pointers.size()));
+  for (std::size_t i = 0; i < batch.size(); ++i) pointers[i] = &batch[i];
+  Packets packets(pointers.data(), batch.size());
+  const auto dlid = batch.front().dlid;
+  Port* const from = port(batch.front().port);
+  const auto changes = fabric_.changes();
+  const auto known = from != nullptr ? from->ways.find(changes, dlid) : std::nullopt;
+  if (known) return try_arrive(*from, *known, 0, packets);
   const auto sender = from != nullptr ? fabric_.sender(from->node) : fabric::Fabric::Sender{};
   if (sender.state != PortState::active) {
     count(from != nullptr ? from->node : node_, fabric::PortCounter::drop_port_not_active,
-          count_packets(batch));
-    return batch.size();
+          count_packets(packets));
+    return packets.size();
   }
-  if (uplink_ != nullptr) return try_send_by_gid(batch);
-  const auto way = fabric_.route(from->at, first.dlid, false);
+  if (uplink_ != nullptr) return try_send_by_gid(packets);
+  const auto way = fabric_.route(from->at, dlid, false);
   const auto checks = checks_of(*from, way, sender.checks);
   if (checks == subnet::kPKeyCheck) {
     const auto passing = leading_that_pass(*from, batch);
     if (passing == 0) return 1;
-    batch = batch.first(passing);
+    packets = packets.first(passing);
   }
-  for (std::size_t i = 0; i < batch.size(); ++i) packets[i] = &batch[i];
-  auto done = batch.size();
   if ((checks & subnet::kCableFault) != 0) {
-    send_over_faulty_cables(*from, {packets.data(), done}, SendMode::as_room_permits);
-    return done;
+    send_over_faulty_cables(*from, packets, SendMode::as_room_permits);
+    return packets.size();
   }
-  const auto to = reachable_port(*from, way, count_packets(batch));
-  if (to) {
-    done = try_deliver(from->node, {{to->hca, QpnLayout::slot(first.destination)}, to->number},
-                       {packets.data(), done});
+  const auto to = reachable_port(*from, way, count_packets(packets));
+  if (!to) {
+    (void)count_sent(from->node, packets);
+    return packets.size();
   }
-  std::uint64_t bytes = 0;
-  for (const auto& packet : batch.first(done)) bytes += segmented_size(packet);
-  if (to && way.cables != 0) {
-    fabric_.count_route(from->at, first.dlid, count_packets(batch.first(done)), bytes);
-  }
-  count(from->node, fabric::PortCounter::sent_packets, count_packets(batch.first(done)));
-  count(from->node, fabric::PortCounter::sent_bytes, bytes);
-  return done;
+  if (checks == subnet::kNoChecks && way.cables == 0) from->ways.keep(changes, dlid, *to);
+  return try_arrive(*from, *to, way.cables, packets);
+}
+
+/// Delivers packets at the end of their way, as far as there is room, and counts these.
+std::size_t Router::try_arrive(const Port& from, const subnet::HcaPort& to, unsigned cables,
+                               Packets packets) {
+  const auto& first = *packets.front();
+  const Recipient recipient{{to.hca, QpnLayout::slot(first.destination)}, to.number};
+  const auto done = packets.first(try_deliver(from.node, recipient, packets));
+  const auto bytes = count_sent(from.node, done);
+  if (cables != 0) fabric_.count_route(from.at, first.dlid, count_packets(done), bytes);
+  return done.size();
 }
 
 /// The same for packets of an Ethernet port.
-TrySent Router::try_send_by_gid(std::span<const OutgoingPacket> batch) {
-  std::array<const OutgoingPacket*, kChunk> all;
-  for (std::size_t i = 0; i < batch.size(); ++i) all[i] = &batch[i];
-  const Packets packets(all.data(), batch.size());
-  const auto& first = batch.front();
+TrySent Router::try_send_by_gid(Packets packets) {
+  const auto& first = *packets.front();
   const TrySent sent =
       uplink_->is_own(destination_gid(first))
           ? try_deliver(hca_, {{hca_, QpnLayout::slot(first.destination)}}, packets)
@@ -233,8 +235,7 @@ bool Router::has_untaken(std::uint8_t number, Lid dlid, Qpn destination) {
 }
 
 /// Sends the packets of each destination together, in order.
-void Router::send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode,
-                        subnet::CheckSet checks) {
+void Router::send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode) {
   std::array<bool, kChunk> done{};
   std::array<const OutgoingPacket*, kChunk> same;
   for (std::size_t first = 0; first < chunk.size(); ++first) {
@@ -245,17 +246,27 @@ void Router::send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendM
       same[count++] = &chunk[i];
       done[i] = true;
     }
-    send_to_same(from, {same.data(), count}, mode, checks);
+    send_to_same(from, {same.data(), count}, mode);
   }
 }
 
-void Router::send_to_same(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks) {
-  if (is_mad(*packets.front())) return send_mads(packets);
+void Router::send_to_same(Port& from, Packets packets, SendMode mode) {
+  const auto& first = *packets.front();
+  const auto changes = fabric_.changes();
+  const auto known = is_mad(first) ? std::nullopt : from.ways.find(changes, first.dlid);
+  if (known) return arrive(from, *known, 0, packets, mode);
+  const auto sender = fabric_.sender(from.node);
+  if (sender.state != PortState::active) {
+    return count(from.node, fabric::PortCounter::drop_port_not_active, count_packets(packets));
+  }
+  if (is_mad(first)) return send_mads(packets);
   if (uplink_ != nullptr) {
     (void)count_sent(from.node, packets);
     return send_by_gid(packets, mode);
   }
-  if (!ipoib::is_multicast(packets.front()->dlid)) return unicast(from, packets, mode, checks);
+  if (!ipoib::is_multicast(first.dlid)) {
+    return unicast(from, packets, mode, sender.checks, changes);
+  }
   if (fabric_.checks() != subnet::kNoChecks) return multicast_checked(from, packets, mode);
   const auto bytes = count_sent(from.node, packets);
   multicast(from, packets, bytes, mode);
@@ -350,32 +361,42 @@ subnet::CheckSet Router::checks_of(const Port& from, const subnet::Route& way,
   return is_own ? subnet::kNoChecks : static_cast<subnet::CheckSet>(way.checks | of_sender);
 }
 
-void Router::unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks) {
-  const auto way = fabric_.route(from.at, packets.front()->dlid, false);
-  checks = checks_of(from, way, checks);
-  if (checks == subnet::kNoChecks) return arrive(from, way, packets, mode);
+void Router::unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet of_sender,
+                     std::uint64_t changes) {
+  const auto dlid = packets.front()->dlid;
+  const auto way = fabric_.route(from.at, dlid, false);
+  const auto checks = checks_of(from, way, of_sender);
   if ((checks & subnet::kCableFault) != 0) return send_over_faulty_cables(from, packets, mode);
   std::array<const OutgoingPacket*, kChunk> passing;
-  std::size_t number = 0;
-  for (const auto* packet : packets) {
-    if (const auto checked = described(*packet); from.checked.passes(checked)) {
-      passing[number++] = packet;
-    } else {
-      count(from.node, fabric::PortCounter::sent_packets, checked.packets);
-      count(from.node, fabric::PortCounter::sent_bytes, checked.bytes);
+  if (checks != subnet::kNoChecks) {
+    std::size_t number = 0;
+    for (const auto* packet : packets) {
+      if (const auto checked = described(*packet); from.checked.passes(checked)) {
+        passing[number++] = packet;
+      } else {
+        count(from.node, fabric::PortCounter::sent_packets, checked.packets);
+        count(from.node, fabric::PortCounter::sent_bytes, checked.bytes);
+      }
     }
+    if (number == 0) return;
+    packets = {passing.data(), number};
   }
-  if (number != 0) arrive(from, way, {passing.data(), number}, mode);
+  const auto to = reachable_port(from, way, count_packets(packets));
+  if (!to) {
+    (void)count_sent(from.node, packets);
+    return;
+  }
+  if (checks == subnet::kNoChecks && way.cables == 0) from.ways.keep(changes, dlid, *to);
+  arrive(from, *to, way.cables, packets, mode);
 }
 
 /// Delivers packets at the end of their way.
-void Router::arrive(const Port& from, const subnet::Route& way, Packets packets, SendMode mode) {
+void Router::arrive(const Port& from, const subnet::HcaPort& to, unsigned cables, Packets packets,
+                    SendMode mode) {
   const auto& first = *packets.front();
   const auto bytes = count_sent(from.node, packets);
-  const auto to = reachable_port(from, way, count_packets(packets));
-  if (!to) return;
-  if (way.cables != 0) fabric_.count_route(from.at, first.dlid, count_packets(packets), bytes);
-  deliver(from.node, {{to->hca, QpnLayout::slot(first.destination)}, to->number}, packets, mode);
+  if (cables != 0) fabric_.count_route(from.at, first.dlid, count_packets(packets), bytes);
+  deliver(from.node, {{to.hca, QpnLayout::slot(first.destination)}, to.number}, packets, mode);
 }
 
 /// Large packets are segmented first: a cable may lose each segment.

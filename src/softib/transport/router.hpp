@@ -13,6 +13,7 @@
 #include "softib/fabric/checked_way.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
+#include "softib/transport/known_ways.hpp"
 #include "softib/transport/wire.hpp"
 #include "softib/transport/wire_packet.hpp"
 
@@ -67,6 +68,7 @@ class Router {
     NodeIndex node;
     SwitchIndex at;  ///< that its cable leads to
     fabric::CheckedWay checked;
+    KnownWays ways;
   };
   /// The port with a number; null if it has no cable.
   [[nodiscard]] Port* port(std::uint8_t number) {
@@ -83,19 +85,22 @@ class Router {
   [[nodiscard]] static subnet::CheckSet checks_of(const Port& from, const subnet::Route& way,
                                                   subnet::CheckSet of_sender);
   void count_undeliverable(NodeIndex from, subnet::RouteEnd end, std::size_t packets);
-  void send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode,
-                  subnet::CheckSet checks);
-  void send_to_same(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks);
-  void unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet checks);
+  void send_chunk(Port& from, std::span<const OutgoingPacket> chunk, SendMode mode);
+  void send_to_same(Port& from, Packets packets, SendMode mode);
+  void unicast(Port& from, Packets packets, SendMode mode, subnet::CheckSet of_sender,
+               std::uint64_t changes);
   void send_over_faulty_cables(Port& from, Packets packets, SendMode mode);
-  void arrive(const Port& from, const subnet::Route& way, Packets packets, SendMode mode);
+  void arrive(const Port& from, const subnet::HcaPort& to, unsigned cables, Packets packets,
+              SendMode mode);
   void arrive_alone(const Port& from, const OutgoingPacket& packet, ConstBytes bytes,
                     const fabric::CheckedWay::Arrival& arrival, SendMode mode);
   [[nodiscard]] std::size_t leading_that_pass(Port& from, std::span<const OutgoingPacket> batch);
   void send_mads(Packets packets);
   void multicast(const Port& from, Packets packets, std::uint64_t bytes, SendMode mode);
   void multicast_checked(Port& from, Packets packets, SendMode mode);
-  [[nodiscard]] TrySent try_send_by_gid(std::span<const OutgoingPacket> batch);
+  [[nodiscard]] TrySent try_send_by_gid(Packets packets);
+  [[nodiscard]] std::size_t try_arrive(const Port& from, const subnet::HcaPort& to, unsigned cables,
+                                       Packets packets);
   void send_by_gid(Packets packets, SendMode mode);
   [[nodiscard]] TrySent send_up(Packets packets, SendMode mode);
   void deliver_at_node(NodeIndex from, NodeIndex node, Packets packets, SendMode mode);

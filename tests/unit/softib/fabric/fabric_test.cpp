@@ -6,7 +6,9 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "softib/fabric/fabric_layout.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -377,6 +379,27 @@ TEST(FabricLayoutTest, APartOfAnotherViolationIsNoticed) {
     mixed[i] = other[i];
     EXPECT_FALSE(decode_violation(mixed)) << i;
   }
+}
+
+TEST_F(FabricTest, SaysThatTheWayOfAPacketMayHaveChanged) {
+  auto out = std::optional(writer());
+  const auto in = reader();
+  auto before = in.changes();
+  const auto has_changed = [&] { return std::exchange(before, in.changes()) != before; };
+  out->set_node(5, make_node("host1", 7));
+  EXPECT_TRUE(has_changed());
+  switches_[0].routes.set(Lid(7), SwitchPort{6});
+  publish(*out);
+  EXPECT_TRUE(has_changed());
+  out->set_checks(subnet::kPKeyCheck);
+  EXPECT_TRUE(has_changed());
+  out->set_group(Lid(0xc001), make_group({5}));
+  EXPECT_FALSE(has_changed()) << "a way of multicast packets";
+  out->remove_node(5);
+  EXPECT_TRUE(has_changed());
+  out.reset();
+  (void)writer();
+  EXPECT_TRUE(has_changed()) << "the last writer may have been killed before it could say so";
 }
 
 TEST_F(FabricTest, ANewWriterAdoptsTheState) {

@@ -1,11 +1,13 @@
-// The router of an Ethernet port: its network and the other processes are the test.
+// A router whose network and other processes are the test.
 #include "softib/transport/router.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "packets.hpp"
 #include "test_subnet.hpp"
 #include "wire/mad.hpp"
 #include "wire/packet.hpp"
@@ -23,7 +25,7 @@ struct FakeWire final : Wire {
                    std::span<const OutgoingPacket* const> packets, SendMode /*mode*/,
                    Delivery& /*why*/, std::uint64_t& /*lost*/) override {
     EXPECT_EQ(port, 1);
-    EXPECT_EQ(to.node, kHca);
+    node = to.node;
     sent.push_back({to.slot, packets.size(), packets.front()->purpose});
     return packets.size();
   }
@@ -42,6 +44,7 @@ struct FakeWire final : Wire {
     friend bool operator==(const Sent&, const Sent&) = default;
   };
   std::vector<Sent> sent;
+  std::optional<NodeIndex> node;  ///< of the last one
 };
 
 /// Sends packets until one that it cannot send.
@@ -110,6 +113,7 @@ TEST_F(EthernetRouterTest, PacketsGoToProcessesOfTheHcaOrToTheNetwork) {
   router_.send(batch, SendMode::blocking);
   using Sent = FakeWire::Sent;
   EXPECT_EQ(wire_.sent, (std::vector<Sent>{{0, 2, Purpose::request}, {0, 1, Purpose::request}}));
+  EXPECT_EQ(wire_.node, kHca);
   EXPECT_EQ(uplink_.sent, 1U);
   EXPECT_EQ(counted(PortCounter::sent_packets), 4U);
   EXPECT_EQ(router_.try_send(batch).done, 4U) << "those of a connection have one GID";
@@ -176,6 +180,72 @@ TEST_F(EthernetRouterTest, PacketsOfTheNetworkGoToTheProcessOfTheirQueuePair) {
   mad.qkey = QKey(1);
   router_.deliver_from_network(mad.emit(bytes), ipoib::wire::kGsiQpn);
   EXPECT_EQ(counted(PortCounter::drop_qkey), 1U);
+}
+
+/// The router of host1. A packet to host2 goes to its only process, that to host3 too.
+class SwitchedRouterTest : public ::testing::Test {
+ protected:
+  /// Where a packet to host2 arrives, twice in a row, as a datagram and as one of a connection.
+  std::optional<NodeIndex> arrival() {
+    const auto to = QpnLayout::make(second_->epoch(), second_->slot(), 5);
+    const test::TextPacket text(TestSubnet::lid(1), TestSubnet::lid(2), to, "text");
+    std::vector<std::optional<NodeIndex>> nodes;
+    for (int i = 0; i < 4; ++i) {
+      wire_.node.reset();
+      const auto packet = text.outgoing();
+      if (i < 2) {
+        router_.send({&packet, 1}, SendMode::non_blocking);
+      } else {
+        EXPECT_EQ(router_.try_send({&packet, 1}).done, 1U);
+      }
+      nodes.push_back(wire_.node);
+    }
+    EXPECT_EQ(nodes, std::vector(4, nodes.front()));
+    return nodes.front();
+  }
+
+  TestSubnet subnet_{3};
+  const std::unique_ptr<endpoint::Endpoint> second_ = subnet_.attach(2);
+  const std::unique_ptr<endpoint::Endpoint> third_ = subnet_.attach(3);
+  FakeWire wire_;
+  Router router_{
+      subnet_.folder(), subnet_.fabric(), wire_, 1, [](const WirePacket&, ipoib::Duration) {}, 1};
+};
+
+TEST_F(SwitchedRouterTest, PacketsFollowEachChangeOfTheSubnet) {
+  EXPECT_EQ(arrival(), NodeIndex{2});
+  subnet_.set_route(TestSubnet::lid(2), 3);
+  EXPECT_EQ(arrival(), NodeIndex{3});
+  subnet_.set_route(TestSubnet::lid(2), 2);
+  EXPECT_EQ(arrival(), NodeIndex{2});
+  for (const NodeIndex down : {NodeIndex{1}, NodeIndex{2}}) {
+    subnet_.set_port_state(down, PortState::down);
+    EXPECT_EQ(arrival(), std::nullopt) << down;
+    subnet_.set_port_state(down, PortState::active);
+    EXPECT_EQ(arrival(), NodeIndex{2});
+  }
+  subnet::PartitionFilter filter{false, true, {}};
+  filter.pkeys[0] = PKey(0x8012);
+  subnet_.set_filter(2, filter);
+  EXPECT_EQ(arrival(), std::nullopt);
+  subnet_.set_filter(2, {});
+  EXPECT_EQ(arrival(), NodeIndex{2});
+  subnet_.fabric().remove_node(2);
+  EXPECT_EQ(arrival(), std::nullopt);
+}
+
+TEST_F(SwitchedRouterTest, PacketsToMoreLidsThanAreKnownAtATimeArrive) {
+  const auto to = QpnLayout::make(second_->epoch(), second_->slot(), 5);
+  const auto node_of = [](std::uint16_t lid) { return static_cast<NodeIndex>(2 + lid % 2); };
+  for (std::uint16_t lid = 100; lid < 400; ++lid) subnet_.set_route(Lid(lid), node_of(lid));
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint16_t lid = 100; lid < 400; ++lid) {
+      const test::TextPacket text(TestSubnet::lid(1), Lid(lid), to, "text");
+      const auto packet = text.outgoing();
+      router_.send({&packet, 1}, SendMode::non_blocking);
+      ASSERT_EQ(wire_.node, node_of(lid)) << lid;
+    }
+  }
 }
 
 }  // namespace
