@@ -34,7 +34,7 @@ EXCHANGES = {
     "ib_atomic_lat": (),
 }
 MESSAGES = 20000  # of which the latencies are the median
-CONNECTIONS = 500  # of cmtime: 1,024 queue pairs are all that a process can have
+CONNECTIONS = 500  # of cmtime
 ROUNDS_OF_RPING = 2000
 CMTIME_SERVICE, RPING_SERVICE = 0x01060000 | 7471, 0x01060000 | 7174
 
