@@ -188,7 +188,9 @@ SOFTIB_ABI void ibv_free_device_list(ibv_device** list) { std::free(static_cast<
 
 SOFTIB_ABI const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-SOFTIB_ABI int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
+SOFTIB_ABI int ibv_get_device_index(ibv_device* device) {
+  return static_cast<ListedDevice*>(device)->index;
+}
 
 SOFTIB_ABI __be64 ibv_get_device_guid(ibv_device* device) {
   return to_network(std::uint64_t{of(device).hca()->ports()[1].node_guid.value()});

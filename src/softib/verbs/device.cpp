@@ -68,6 +68,7 @@ ConstBytes front_of(ConstBytes bytes) {
 
 void describe(ListedDevice& device, std::size_t hca) {
   const auto name = fabric::device_name(hca);
+  device.index = static_cast<int>(hca);
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
   std::snprintf(device.name, sizeof device.name, "%s", name.c_str());

@@ -12,6 +12,7 @@ class Device;
 struct ListedDevice : ibv_device {
   void* no_provider[64] = {};
   Device* device = nullptr;
+  int index = 0;  ///< as the kernel's RDMA family of netlink numbers devices
 };
 
 }  // namespace softib::verbs

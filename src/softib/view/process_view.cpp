@@ -37,7 +37,17 @@ mode_t mode_of(Entry::Kind kind) {
   return 0;
 }
 
-std::vector<ShownHca> shown_hcas() {
+}  // namespace
+
+std::optional<std::string> own_path(const char* path) {
+  if (path == nullptr) return std::nullopt;
+  // The roots of the tree have one of these words in their paths.
+  const bool may_be = *path == '/' && (std::strstr(path, "infiniband") != nullptr ||
+                                       std::strstr(path, "rdma_cm") != nullptr);
+  return may_be ? Tree::own_path(path) : std::nullopt;
+}
+
+std::vector<ShownHca> process_hcas() {
   std::vector<ShownHca> shown;
   const auto names = endpoint::process_hca_names();
   const auto folder = fabric::SubnetFolder::from_environment();
@@ -61,17 +71,7 @@ std::vector<ShownHca> shown_hcas() {
   return shown;
 }
 
-}  // namespace
-
-std::optional<std::string> own_path(const char* path) {
-  if (path == nullptr) return std::nullopt;
-  // The roots of the tree have one of these words in their paths.
-  const bool may_be = *path == '/' && (std::strstr(path, "infiniband") != nullptr ||
-                                       std::strstr(path, "rdma_cm") != nullptr);
-  return may_be ? Tree::own_path(path) : std::nullopt;
-}
-
-Tree process_tree() { return Tree::of(shown_hcas()); }
+Tree process_tree() { return Tree::of(process_hcas()); }
 
 int open_file(const std::string& path, int flags) {
   const Tree tree = process_tree();

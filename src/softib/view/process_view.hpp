@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "softib/view/tree.hpp"
 
@@ -18,7 +19,9 @@ namespace softib::view {
 /// pointer is none.
 [[nodiscard]] std::optional<std::string> own_path(const char* path);
 
-/// The files of the process now.
+/// The HCAs of the process now.
+[[nodiscard]] std::vector<ShownHca> process_hcas();
+/// Their files.
 [[nodiscard]] Tree process_tree();
 
 /// Opens a file for reading: its text as it is now. Devices cannot be opened (ENXIO), since

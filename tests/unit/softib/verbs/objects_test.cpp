@@ -34,6 +34,7 @@ TEST_F(ObjectsTest, ListsOneDeviceWithTheGuidOfTheNode) {
   EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
   EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
   EXPECT_EQ(from_network(std::uint64_t{ibv_get_device_guid(list[0])}), 0x0002c90300000001U);
+  EXPECT_EQ(ibv_get_device_index(list[0]), 0);
   EXPECT_EQ(list[0], list_[0]);
   ibv_free_device_list(list);
 }

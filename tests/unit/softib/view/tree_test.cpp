@@ -3,31 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "shown_hcas.hpp"
+
 namespace softib::view {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
-
-/// An active HCA whose last port has this number.
-ShownHca make_hca(std::size_t number, std::uint8_t port) {
-  ShownHca hca{.number = number, .node = {}, .ports = HcaPorts(PortAttributes())};
-  hca.node.name = "host";
-  hca.node.port.node_guid = Guid(0x02501b0000000001);
-  hca.node.port.port_guid = Guid(0x02501b0000000002);
-  hca.node.port.number = port;
-  hca.node.port.lid = Lid(0x1a);
-  hca.node.port.lmc = 1;
-  hca.node.port.sm_lid = Lid(1);
-  hca.node.port.sm_sl = ServiceLevel(3);
-  hca.node.port.state = PortState::active;
-  hca.node.port.pkeys[0] = PKey(0xffff);
-  hca.node.port.pkeys[1] = PKey(0x8012);
-  hca.node.port.hca_ports = port;
-  hca.ports = HcaPorts(hca.node.port);
-  return hca;
-}
 
 std::string text(const Tree& tree, const std::string& path) {
   const auto* const entry = tree.find(path);
