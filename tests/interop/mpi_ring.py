@@ -10,20 +10,20 @@ SOURCE = pathlib.Path(__file__).with_name("mpi_ring.c")
 RANKS = 4
 
 
-def ring(softib, compiler, launcher, rank, variables, prepare=lambda subnet: None):
-    """Compiles and runs it: `launcher` is a command that gets the program, `rank` the environment variable in
-    which each rank finds its number. `prepare` is called with the subnet first."""
+def ring(softib, compiler, launcher, rank, variables, prepare=lambda subnet: None, ranks=RANKS):
+    """Compiles and runs it: `launcher` is a command that gets the number of ranks and the program, `rank` the
+    environment variable in which each rank finds its number. `prepare` is called with the subnet first."""
     softib = os.path.abspath(softib)
     with Subnet(softib) as subnet, tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/mpi_ring"
         subprocess.run([compiler, "-O2", "-o", program, SOURCE], check=True)
         prepare(subnet)
         on_host = f'exec "{softib}" run --hca r${rank} -- "$0"'
-        done = subprocess.run([*launcher, "sh", "-c", on_host, program], env=subnet.environment | variables,
+        done = subprocess.run([*launcher, "-n", str(ranks), "sh", "-c", on_host, program], env=subnet.environment | variables,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
-        assert done.returncode == 0 and f"{RANKS} ranks: all data is right" in done.stdout, done.stdout
+        assert done.returncode == 0 and f"{ranks} ranks: all data is right" in done.stdout, done.stdout
         # The data went over the subnet: each rank has sent its part of what the largest messages have.
-        for number in range(RANKS):
+        for number in range(ranks):
             counters = subnet.softib("show", "counters")
             sent = [line.split()[-1] for line in counters.splitlines()
                     if line.split()[:2] == [f"r{number}", "sent_bytes"]]

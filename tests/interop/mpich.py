@@ -11,14 +11,14 @@ from softib_subnet import need, run_tests
 need("mpicc.mpich", "mpirun.mpich")
 
 
-def run(transports):
+def run(transports, ranks=RANKS):
     # Ranks on one machine would exchange messages in shared memory.
-    ring(sys.argv[1], "mpicc.mpich", ["mpirun.mpich", "-n", str(RANKS)], "PMI_RANK",
-         {"UCX_NET_DEVICES": "softib0:1", "UCX_TLS": transports, "MPIR_CVAR_NOLOCAL": "1"})
+    ring(sys.argv[1], "mpicc.mpich", ["mpirun.mpich"], "PMI_RANK",
+         {"UCX_NET_DEVICES": "softib0:1", "UCX_TLS": transports, "MPIR_CVAR_NOLOCAL": "1"}, ranks=ranks)
 
 
 def connections():
-    run("rc_v,self")
+    run("rc_v,self", ranks=8)
 
 
 def datagrams():

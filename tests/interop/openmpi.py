@@ -19,7 +19,7 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
 
 def run(*parameters, prepare=lambda subnet: None, **variables):
     """Runs mpi_ring; shared memory and TCP between the ranks are off by the parameters."""
-    ring(sys.argv[1], "mpicc.openmpi", ["mpirun.openmpi", "-n", str(RANKS), *parameters], "OMPI_COMM_WORLD_RANK",
+    ring(sys.argv[1], "mpicc.openmpi", ["mpirun.openmpi", *parameters], "OMPI_COMM_WORLD_RANK",
          ENVIRONMENT | variables, prepare)
 
 
