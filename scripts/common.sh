@@ -24,7 +24,7 @@ run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf iperf3 socat mandoc bash-completion zsh fish
   python3-matplotlib python3-pyverbs perftest qperf dapl2-utils libfabric-bin librdmacm-dev rdmacm-utils ucx-utils
-  openmpi-bin libopenmpi-dev mpich libmpich-dev fio tgt libiscsi-bin
+  openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev fio tgt libiscsi-bin
   libiscsi-dev e2fsprogs ibacm srptools ibutils dnsmasq-base udhcpc radvd
   isc-dhcp-client dhcpcd-base iputils-arping tcpdump valgrind ceph-mon ceph-osd ceph-common
   avahi-daemon bird2 ifupdown openssh-client openssh-server rsync

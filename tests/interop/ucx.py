@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""UCX on softib: its tools, over reliable connections and over datagrams, polled and with events.
+"""UCX on softib: its tools, over reliable connections and over datagrams, polled and with events, and a program
+whose endpoints the RDMA CM connects.
 
 It finds devices only if there are files of them (src/softib/view). openmpi.py checks the data.
 
 Usage: ucx.py SOFTIB [NAME]...
 """
+import json
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
-from softib_subnet import Subnet, free_tcp_port, is_listening, need, run_tests, wait_for
+from softib_subnet import Subnet, equal, free_tcp_port, is_listening, need, run_tests, skip, wait_for
 
 need("ucx_info", "ucx_perftest")
 SOFTIB = sys.argv[1]
+PORT = 4321  # of the RDMA CM, whose ports are those of the subnet
 TRANSPORTS = {"rc": "rc_v,self", "ud": "ud_v,self"}  # with what they need for their set-up
 
 
@@ -66,4 +71,28 @@ def events():
                 measure(subnet, transport, test, "-s", "4096", "-E", "sleep")
 
 
-run_tests([devices, reliable_connections, datagrams, atomics, events], sys.argv[2:])
+def endpoints_that_the_rdma_cm_connects():
+    """ucx_perftest of 1.13 exchanges addresses by TCP, so this is a program of its own, which compares its data."""
+    need("gcc")
+    if subprocess.run(["pkg-config", "--exists", "ucx"], check=False).returncode != 0:
+        skip("libucx-dev is not installed")
+    with Subnet(SOFTIB) as subnet, tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/ucx_echo"
+        source = pathlib.Path(__file__).with_name("ucx_echo.c")
+        subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, source, "-lucp", "-lucs"],
+                       check=True)
+        for transport in TRANSPORTS.values():
+            command = ["env", f"UCX_TLS={transport}", "UCX_NET_DEVICES=softib0:1",
+                       "UCX_SOCKADDR_TLS_PRIORITY=rdmacm", program]
+            server = subnet.start("a", *command, "server", str(PORT), stdout=subprocess.PIPE)
+            equal(server.stdout.readline(), "listens\n")
+            processes = json.loads(subnet.softib("show", "--cm", "--json"))["processes"]
+            equal([(each["program"], [id_["state"] for id_ in each["ids"]]) for each in processes],
+                  [("ucx_echo", ["Listen"])])
+            output = subnet.run("b", *command, "client", "127.77.0.1", str(PORT)).stdout
+            equal(output, "100 messages came back\n")
+            equal(server.wait(timeout=60), 0)
+
+
+run_tests([devices, reliable_connections, datagrams, atomics, events, endpoints_that_the_rdma_cm_connects],
+          sys.argv[2:])
