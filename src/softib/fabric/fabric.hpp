@@ -180,7 +180,7 @@ class FabricWriter : public Fabric {
   /// Whether the file existed; snapshot() returns what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
   void set_node(NodeIndex index, const subnet::Node& node);
-  /// Epochs and counters of the index stay, so QPNs of dead processes are not reused soon.
+  /// The epochs of the index stay, so QPNs of dead processes are not reused soon.
   void remove_node(NodeIndex index);
   /// Sets the number of violations() to 0.
   void reset_violations(NodeIndex node, CheckedKey key);

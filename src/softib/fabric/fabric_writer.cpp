@@ -82,6 +82,7 @@ void FabricWriter::remove_node(NodeIndex index) {
   layout_->nodes[index].publish({});
   changed();
   for (const auto key : kCheckedKeys) reset_violations(index, key);
+  for (auto& counter : layout_->slots[index].counters) counter.store(0, std::memory_order_relaxed);
 }
 
 void FabricWriter::reset_violations(NodeIndex node, CheckedKey key) {

@@ -49,6 +49,11 @@ class PerformanceAgents {
                                              const SubnetManager& manager) const {
     return raw({true, at.switch_index, at.port}, manager);
   }
+  /// The counters of a node's port, which is gone, and of the switch's port there begin with 0.
+  void forget(NodeIndex node, const Attachment& at) {
+    offsets_.erase({false, node, 0});
+    offsets_.erase({true, at.switch_index, at.port});
+  }
   /// Handles a packet of this class to QP1 of any node.
   [[nodiscard]] AgentResult handle(const MadPacket& packet, const SubnetManager& manager);
 

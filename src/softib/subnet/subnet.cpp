@@ -232,6 +232,7 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
   for (const auto& [each, port] : ports) {
     if (state_->served[each]) state_->end_service(each, port.port.gid());
     state_->agents.link_changed(port.attachment.switch_index);
+    state_->performance.forget(each, port.attachment);
   }
   return removed;
 }

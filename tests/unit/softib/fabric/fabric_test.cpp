@@ -304,10 +304,12 @@ TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
   auto out = writer();
   out.set_node(5, make_node("host1", 7));
   EXPECT_EQ(out.advance_epoch(5, 3), 1U);
+  out.count(5, PortCounter::sent_packets, 2);
   out.remove_node(5);
   EXPECT_FALSE(out.node(5));
   EXPECT_FALSE(out.find("host1"));
   EXPECT_EQ(out.port_state(5), PortState::down);
+  EXPECT_EQ(out.counters(5), PortCounterValues()) << "the next node begins anew";
   EXPECT_EQ(out.epoch(5, 3), 1U);
 }
 

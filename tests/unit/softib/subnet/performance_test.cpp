@@ -137,6 +137,19 @@ TEST_F(PerformanceTest, SetsOnlySelectedCounters) {
   EXPECT_EQ(at<std::uint32_t>(far, 36), 12U) << "the other end has its own counter";
 }
 
+TEST_F(PerformanceTest, WhatWasSetEndsWithTheNode) {
+  constexpr std::uint16_t kTransmitPackets = 1U << 14;
+  const auto at_switch = static_cast<std::uint8_t>(node_ + 1);
+  send_request(request(lid(), attribute::kPortCounters, 1, method::kSet, kTransmitPackets));
+  send_request(
+      request(kSwitchLid, attribute::kPortCounters, at_switch, method::kSet, kTransmitPackets));
+  counters_[node_] = {};
+  agents_.forget(node_, manager_.node(node_)->attachment);
+  EXPECT_EQ(at<std::uint32_t>(send_request(request(lid(), attribute::kPortCounters, 1)), 32), 0U);
+  const auto far = send_request(request(kSwitchLid, attribute::kPortCounters, at_switch));
+  EXPECT_EQ(at<std::uint32_t>(far, 32), 0U);
+}
+
 TEST_F(PerformanceTest, ClassPortInfoHasTheCapabilities) {
   const auto response = send_request(request(lid(), attribute::kClassPortInfo, 0));
   EXPECT_EQ(at<std::uint8_t>(response, 0), 1U);
