@@ -237,6 +237,19 @@ def test_killed_subnet_process_is_restarted():
     equal(len(records(subnet.run("host7", "saquery").stdout)), len(HCAS) + 2)
 
 
+def test_an_hca_has_no_counters_of_the_one_before_it():
+    far = [str(switch_lid()), str(known["host6"]["node"] + 1)]
+    subnet.run("host6", "saquery", "-c")
+    subnet.run("host1", "perfquery", "-R", *far)
+    subnet.softib("set", "hca", "host6", "absent")
+    subnet.softib("set", "hca", "new", "present")
+    new = subnet.nodes()["new"]
+    equal(new["node"], known["host6"]["node"])
+    assert not any(new["counters"].values()), new
+    equal(counters(subnet.run("host1", "perfquery", *far).stdout)["PortRcvPkts"], 0)
+    equal(counters(subnet.run("host1", "perfquery", str(new["lid"]), "1").stdout)["PortXmitPkts"], 0)
+
+
 need("saquery", "ibstat", "smpquery", "sminfo", "ibnetdiscover", "ibtracert")
 with Subnet(SOFTIB, *OPTIONS) as subnet:
     for hca in HCAS:
