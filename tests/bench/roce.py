@@ -1,5 +1,7 @@
 """Part "roce": perftest's programs between two emulated RoCE ports (softib run --roce), in two network namespaces
-whose interfaces are connected by a veth, beside UDP with segmentation offload between the same (bench_udp)."""
+whose interfaces are connected by a veth, beside UDP between the same: by iperf3, which leaves it to IP to take
+datagrams apart, and with the segmentation offloads of the kernel (bench_udp)."""
+import json
 import os
 import pathlib
 import statistics
@@ -21,7 +23,9 @@ LARGE = ("--report_gbits", "-s", "65536", "-m", "4096")
 STREAMS = {"ib_write_bw": LARGE, "ib_read_bw": LARGE, "ib_send_bw": LARGE}
 EXCHANGES = {"ib_send_lat": ("-s", "64"), "ib_write_lat": ("-s", "64"), "ib_send_lat -c UD": ("-c", "UD", "-s", "64")}
 BOUND = "UDP, no CRC"
-UDP_PORT = 5001
+BY_IPERF3 = "UDP by iperf3"
+UDP_PORT, IPERF3_PORT = 5001, 5201
+DATAGRAM = 65000  # of iperf3, bytes
 
 
 class Ports:
@@ -78,12 +82,23 @@ class Ports:
         self.hosts["b"].run(program, "send", ADDRESSES["a"], str(UDP_PORT), str(seconds), patience=seconds + 30)
         return float(server.communicate()[0])
 
+    def iperf3(self, seconds):
+        """Returns the Gb/s that arrive."""
+        server = subprocess.Popen(self.hosts["a"].command("iperf3", "-s", "-1"), stdout=subprocess.DEVNULL)
+        wait_until(lambda: f":{IPERF3_PORT}" in self.hosts["a"].run("ss", "-Hlnt").stdout, "iperf3 listens")
+        client = self.hosts["b"].run("iperf3", "-c", ADDRESSES["a"], "-u", "-b", "0", "-l", str(DATAGRAM), "-t",
+                                     str(seconds), "-J", patience=seconds + 30)
+        server.wait()
+        done = json.loads(client.stdout)["end"]["sum"]
+        return done["bits_per_second"] * (1 - done["lost_percent"] / 100) / 1e9
+
 
 def play_all(ports, bench_udp, rounds, seconds):
     """Returns the figures of all rounds; in a round, each is measured in turn."""
     streams, exchanges = {}, {}
     for _ in range(rounds):
         streams.setdefault(BOUND, []).append(ports.udp(bench_udp, seconds))
+        streams.setdefault(BY_IPERF3, []).append(ports.iperf3(seconds))
         for name, options in STREAMS.items():
             output = ports.play(verbs.program_of(name), *options, "-D", str(seconds), "-f", "0")
             streams.setdefault(name, []).append(verbs.of_bandwidth(output)[0])
