@@ -23,6 +23,9 @@ constexpr const char* kMads = "/sys/class/infiniband_mad";
 constexpr const char* kCm = "/sys/class/infiniband_cm";
 constexpr const char* kRdmaCm = "/sys/class/misc/rdma_cm";
 constexpr std::array kRoots{kDevices, kHcas, kVerbs, kMads, kCm, kRdmaCm};
+/// Between these two, the name of a network interface: there are the HCAs that have it.
+constexpr std::string_view kInterfaces = "/sys/class/net/";
+constexpr std::string_view kHcasOfInterface = "/device/infiniband";
 
 // Numbers that the kernel has reserved for these devices (Documentation/admin-guide/devices.txt).
 constexpr unsigned kMajor = 231;
@@ -93,6 +96,17 @@ constexpr std::array kCounters{
     NamedCounter{"symbol_error", &subnet::PerformanceCounters::symbol_errors},
 };
 
+/// Whether the path is `root` or below it.
+bool is_at(std::string_view path, std::string_view root) {
+  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+}
+
+bool is_of_interface(std::string_view path) {
+  if (!path.starts_with(kInterfaces)) return false;
+  const auto name_end = path.find('/', kInterfaces.size());
+  return name_end != std::string_view::npos && is_at(path.substr(name_end), kHcasOfInterface);
+}
+
 }  // namespace
 
 std::optional<std::string> Tree::own_path(std::string_view path) {
@@ -100,9 +114,9 @@ std::optional<std::string> Tree::own_path(std::string_view path) {
   std::string normal = std::filesystem::path(path).lexically_normal().string();
   while (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
   if (normal.starts_with("//")) normal.erase(0, 1);
-  const bool is_own = std::ranges::any_of(kRoots, [&](std::string_view root) {
-    return normal.starts_with(root) && (normal.size() == root.size() || normal[root.size()] == '/');
-  });
+  const bool is_own =
+      is_of_interface(normal) ||
+      std::ranges::any_of(kRoots, [&](std::string_view root) { return is_at(normal, root); });
   return is_own ? std::optional(std::move(normal)) : std::nullopt;
 }
 
@@ -179,6 +193,8 @@ void Tree::add_hca(const ShownHca& hca) {
   add_file(folder + "/device/numa_node", "-1");
   if (const auto interface = interface_of(hca.node.port); !interface.empty()) {
     add(folder + "/device/net/" + interface, {.kind = Entry::Kind::folder});
+    const std::string of_interface = std::string(kInterfaces) + interface;
+    add(of_interface + std::string(kHcasOfInterface) + '/' + device, {.kind = Entry::Kind::folder});
   }
   for (unsigned port = 1; port <= hca.ports.count(); ++port) {
     add_port(folder + "/ports/" + std::to_string(port), hca, port);

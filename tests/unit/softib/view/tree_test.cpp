@@ -26,9 +26,13 @@ TEST(Tree, AnswersForItsFoldersAndNothingBesideThem) {
             "/sys/class/infiniband/softib1");
   EXPECT_EQ(Tree::own_path("/sys/class/misc/rdma_cm/abi_version"),
             "/sys/class/misc/rdma_cm/abi_version");
+  EXPECT_EQ(Tree::own_path("/sys/class/net/eth0/device/infiniband/softib0"),
+            "/sys/class/net/eth0/device/infiniband/softib0");
   for (const auto* path :
        {"", "dev/infiniband", "/dev", "/dev/infiniband/..", "/dev/infinibands", "/sys/class",
-        "/sys/class/infiniband_", "/tmp/dev/infiniband", "/sys/class/misc/rdma_cm2"}) {
+        "/sys/class/infiniband_", "/tmp/dev/infiniband", "/sys/class/misc/rdma_cm2",
+        "/sys/class/net", "/sys/class/net/eth0/device", "/sys/class/net/device/infiniband",
+        "/sys/class/net/eth0/device/infinibands", "/sys/class/net/a/b/device/infiniband"}) {
     EXPECT_EQ(Tree::own_path(path), std::nullopt) << path;
   }
 }
@@ -68,6 +72,8 @@ TEST(Tree, AnEthernetPortNamesItsInterface) {
   const Tree tree = Tree::of(hcas);
   const std::string device = "/sys/class/infiniband/softib0/";
   EXPECT_THAT(tree.list(device + "device/net"), ElementsAre(Pair("lo", Entry::Kind::folder)));
+  EXPECT_THAT(tree.list("/sys/class/net/lo/device/infiniband"),
+              ElementsAre(Pair("softib0", Entry::Kind::folder)));
   EXPECT_EQ(text(tree, device + "ports/1/gid_attrs/ndevs/0"), "lo\n");
   EXPECT_EQ(text(tree, device + "ports/1/gid_attrs/types/0"), "RoCE v2\n");
   EXPECT_EQ(tree.find(device + "ports/1/gid_attrs/ndevs/1"), nullptr) << "the entry is empty";
