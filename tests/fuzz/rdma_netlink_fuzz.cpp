@@ -2,7 +2,9 @@
 // a whole message, each request has one, and a dump ends.
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "cost.hpp"
 #include "require.hpp"

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <rdma/rdma_netlink.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
