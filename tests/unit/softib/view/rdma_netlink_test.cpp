@@ -16,7 +16,6 @@
 namespace softib::view {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
