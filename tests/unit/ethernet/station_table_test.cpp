@@ -127,6 +127,7 @@ TEST_F(StationTableTest, AStationHasALimitOfAddresses) {
   }
   EXPECT_EQ(large.size(), StationTable::kAddressesPerStation);
   EXPECT_EQ(large.counters().address_limit, 5U);
+  EXPECT_EQ(station.addresses, StationTable::kAddressesPerStation);
 }
 
 TEST_F(StationTableTest, AFullTableEvictsUnservedAddresses) {

@@ -61,7 +61,6 @@ TEST(MadHeader, RefusesAnotherBaseVersion) {
 TEST(RmppHeader, HasTheLayoutOfIba) {
   RmppHeader rmpp;
   rmpp.type = RmppType::data;
-  rmpp.response_time = 0x1f;
   rmpp.flags = RmppHeader::kActive | RmppHeader::kFirst;
   rmpp.status = 0x7e;
   rmpp.data1 = 0x102;
