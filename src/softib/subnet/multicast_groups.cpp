@@ -148,6 +148,7 @@ void MulticastGroups::end_grace() {
 }
 
 GroupForwarding MulticastGroups::forwarding(std::size_t index) const {
+  assert(index < kMaxGroups);
   GroupForwarding forwarding = previous_[index];
   if (groups_[index]) {
     forwarding.mgid = groups_[index]->record.mgid;

@@ -44,7 +44,7 @@ inline constexpr std::uint8_t kTrapRepress = 0x07;
 struct SmpTarget {
   const Node* node = nullptr;  ///< never null
   NodeIndex index = 0;         ///< of the node; of a switch, of no meaning
-  std::uint8_t entry_port = 1;
+  std::uint8_t entry_port = 0;
   std::array<std::uint8_t, kMaxHops + 1> return_path{};
 
   [[nodiscard]] bool is_switch() const { return node->switch_index.has_value(); }

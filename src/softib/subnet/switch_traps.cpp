@@ -75,6 +75,7 @@ std::vector<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::T
   return due;
 }
 
+/// The number of a port fits, since all ports are numbered while an external SM gets the traps.
 MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) const {
   if (&trap == &links_) return links_notice(port);
   if (&trap == &pkeys_) return pkey_notice(port);
@@ -85,8 +86,7 @@ MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) cons
 
 MadPacket SwitchTraps::links_notice(const PortAttributes& port) const {
   MadPacket packet;
-  auto writer = begin_trap(packet, port, transactions_.id(links_),
-                           {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch, kLinkStateChanged});
+  auto writer = begin_trap(packet, port, transactions_.id(links_), {.trap = kLinkStateChanged});
   writer.u16(port.lid.value());
   return packet;
 }
@@ -95,18 +95,17 @@ MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& por
   const PortTrap& of = errors_[error];
   MadPacket packet;
   auto writer = begin_trap(packet, port, transactions_.id(of.trap),
-                           {NoticeHeader::kUrgent, NoticeHeader::kFromSwitch,
-                            static_cast<std::uint16_t>(kFirstLinkError + error)});
+                           {.trap = static_cast<std::uint16_t>(kFirstLinkError + error)});
   writer.u16(0);
   writer.u16(port.lid.value());
-  writer.u8(static_cast<std::uint8_t>(std::min(of.port, SwitchPort{255})));
+  writer.u8(static_cast<std::uint8_t>(of.port));
   return packet;
 }
 
 MadPacket SwitchTraps::pkey_notice(const PortAttributes& port) const {
   MadPacket packet;
   auto writer = begin_trap(packet, port, transactions_.id(pkeys_),
-                           {NoticeHeader::kSecurity, NoticeHeader::kFromSwitch, kBadPKeyAtSwitch});
+                           {.type = NoticeHeader::kSecurity, .trap = kBadPKeyAtSwitch});
   const bool has_qps = violation_.destination != Qpn();
   writer.u16(has_qps ? std::uint16_t{kValidHeaders | kValidQps} : kValidHeaders);
   writer.u16(violation_.slid.value());
@@ -118,7 +117,7 @@ MadPacket SwitchTraps::pkey_notice(const PortAttributes& port) const {
   writer.u24(violation_.destination.value());
   writer.zeros(32);  // the GIDs
   writer.u16(port.lid.value());
-  writer.u8(static_cast<std::uint8_t>(std::min(violated_port_, SwitchPort{255})));
+  writer.u8(static_cast<std::uint8_t>(violated_port_));
   return packet;
 }
 

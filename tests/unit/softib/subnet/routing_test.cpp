@@ -47,12 +47,13 @@ class RoutingTest : public ::testing::Test {
     return passed;
   }
   /// Joins these hosts to a group, and returns its MLID.
-  Lid join(std::initializer_list<int> hosts) {
-    const Gid mgid = *Gid::parse("ff12:601b:ffff::1:ff00:1");
+  Lid join(std::initializer_list<int> hosts,
+           const Gid& mgid = *Gid::parse("ff12:601b:ffff::1:ff00:1"),
+           std::uint64_t components = member::kCreate) {
     for (const int number : hosts) {
       SaClient client(subnet, "host-" + std::to_string(number));
       EXPECT_TRUE(client.send_request(ipoib::wire::method::kSet,
-                                      ipoib::wire::attribute::kMcMemberRecord, member::kCreate,
+                                      ipoib::wire::attribute::kMcMemberRecord, components,
                                       member::record(mgid, client.gid())));
     }
     for (const auto& group : subnet.groups()) {
@@ -190,9 +191,11 @@ TEST(MulticastTree, ItsRootIsTheSwitchThatIsNearToAll) {
 
 TEST_F(RoutingTest, MulticastFollowsTheCables) {
   const Lid mlid = join({1, 3});
+  const Lid first = join({1, 3}, broadcast(), member::kJoin);
   for (const SwitchPort port : {SwitchPort{3}, SwitchPort{4}}) {
     ASSERT_TRUE(subnet.set_cable({"leaf-1", port}, {}, CableState::down));
     EXPECT_TRUE(subnet.receivers(host(1), mlid)[host(3)]) << "over the other spine";
+    EXPECT_TRUE(subnet.receivers(host(1), first)[host(3)]);
     ASSERT_TRUE(subnet.set_cable({"leaf-1", port}, {}, CableState::up));
   }
 }

@@ -38,6 +38,14 @@ class SubnetReports : public ::testing::Test {
     }
     return last_status;
   }
+  /// The only report, at once, of a port that has changed.
+  MadPacket next_report() {
+    EXPECT_LE(subnet.next_deadline(), kStart) << "immediately";
+    subnet.on_time(kStart);
+    const auto packets = subnet.take_outgoing();
+    EXPECT_EQ(packets.size(), 1U);
+    return packets.at(0);
+  }
   static SaHeader header_of(const MadPacket& packet) { return SaHeader::parse(packet.mad).value(); }
   static Notice notice_of(const MadPacket& packet) {
     return Notice::parse(ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize)).value();
@@ -57,7 +65,13 @@ TEST_F(SubnetReports, ReportsCreatedAndDeletedGroups) {
   ASSERT_EQ(subscribe(b, 67), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
   ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(header_of(reports[0]).mad.attribute_id, attribute::kNotice);
+  EXPECT_EQ(header_of(reports[0]).attribute_offset, Notice::kSize / 8);
+  EXPECT_EQ(reports[0].slid, kSmLid);
   EXPECT_EQ(reports[0].dlid, b.port().lid);
+  EXPECT_EQ(reports[0].source, ipoib::wire::kGsiQpn);
+  EXPECT_EQ(reports[0].destination, ipoib::wire::kGsiQpn);
+  EXPECT_EQ(reports[0].qkey, ipoib::wire::kGsiQKey);
   EXPECT_EQ(notice_of(reports[0]).trap_number, 66);
   EXPECT_EQ(notice_of(reports[0]).gid, kGroup);
   EXPECT_EQ(notice_of(reports[0]).issuer_lid, kSmLid);
@@ -145,19 +159,35 @@ TEST_F(SubnetReports, SubscriptionsForDifferentEventsAreSeparate) {
 TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
   ASSERT_EQ(subscribe(b, 65), SaStatus::ok);
-  const auto next_notice = [&] {
-    EXPECT_LE(subnet.next_deadline(), kStart) << "immediately";
-    subnet.on_time(kStart);
-    const auto packets = subnet.take_outgoing();
-    EXPECT_EQ(packets.size(), 1U);
-    return notice_of(packets.at(0));
-  };
   const auto c = subnet.add_hca("c").value();
-  EXPECT_EQ(next_notice().trap_number, 64);
+  EXPECT_EQ(notice_of(next_report()).trap_number, 64);
+  ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x12), Membership::limited));
+  ASSERT_TRUE(subnet.set_membership(b.index(), ipoib::kDefaultPKey, Membership::none));
   ASSERT_TRUE(subnet.set_port_state(c, PortState::down));
-  const auto out_of_service = next_notice();
+  const auto report = next_report();
+  EXPECT_EQ(report.pkey, PKey(0x8012)) << "the partition that the SM shares with it";
+  const auto out_of_service = notice_of(report);
   EXPECT_EQ(out_of_service.trap_number, 65);
   EXPECT_EQ(out_of_service.gid, subnet.node(c)->port.gid());
+}
+
+TEST_F(SubnetReports, HaveAGrhIfOneOfTheirPortsNeedsIt) {
+  ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
+  const auto grh_if_required = [&](NodeIndex of, bool required) {
+    auto port = subnet.node(of)->port;
+    port.grh_required = required;
+    EXPECT_TRUE(subnet.set_port(of, port));
+    EXPECT_TRUE(subnet.remove_hca(subnet.add_hca("c").value()));
+    return next_report().grh;
+  };
+  for (const NodeIndex of : {kSubnetNode, b.index()}) {
+    const auto grh = grh_if_required(of, true);
+    ASSERT_TRUE(grh) << of;
+    EXPECT_EQ(grh->hop_limit, 1);
+    EXPECT_EQ(grh->sgid, subnet.node(kSubnetNode)->port.gid());
+    EXPECT_EQ(grh->dgid, b.gid());
+    EXPECT_FALSE(grh_if_required(of, false)) << of;
+  }
 }
 
 TEST_F(SubnetReports, OnePortHasAtMostHalfOfTheSubscriptions) {

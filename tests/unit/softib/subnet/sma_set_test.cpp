@@ -81,6 +81,7 @@ class SmaSet : public ::testing::Test {
     PortInfo info;
     info.lid = lid;
     info.sm_lid = kManagerLid;
+    info.sm_sl = ServiceLevel(2);
     info.neighbor_mtu = 4;
     return info;
   }
@@ -390,7 +391,14 @@ TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   EXPECT_EQ(first[0].to, manager);
   EXPECT_EQ(first[0].packet.dlid, kManagerLid);
   EXPECT_EQ(first[0].packet.slid, kSwitchAt);
-  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&first[0].packet.mad[kSmpDataOffset + 4]), 128);
+  EXPECT_EQ(first[0].packet.sl, ServiceLevel(2));
+  const auto header = MadHeader::parse(first[0].packet.mad).value();
+  EXPECT_EQ(header.class_version, kSmpClassVersion);
+  EXPECT_EQ(header.method, smp_method::kTrap);
+  EXPECT_EQ(header.attribute_id, attribute::kNotice);
+  const auto notice = data(first[0].packet);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[4]), 128);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[10]), kSwitchAt.value());
   EXPECT_EQ(subnet.next_deadline(), kStart + kTrapInterval);
   subnet.on_time(kStart + kTrapInterval);
   const auto second = subnet.take_forwarded_mads();
@@ -620,6 +628,7 @@ TEST_F(SmaSetTree, BothSwitchesReportACableThatFails) {
   bring_up_tree();
   ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::down));
   EXPECT_FALSE(subnet.route(manager, kHostLid));
+  EXPECT_FALSE(subnet.switches().exit(0, Lid(11))) << "only the SM writes routes";
   subnet.on_time(kStart);
   const auto traps = subnet.take_forwarded_mads();
   ASSERT_EQ(traps.size(), 2U);
@@ -753,10 +762,11 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
 
 TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
   std::uint64_t dropped = 3;  // before this process
+  Qpn destination(0x2050);
   PKeyViolations violations{[&](const Attachment& at) { return at.port == 1 ? dropped : 0; },
-                            [](const Attachment&) {
+                            [&](const Attachment&) {
                               return PacketHeaders{kHostLid,        kManagerLid, PKey(0x8012),
-                                                   ServiceLevel(3), Qpn(0x1040), Qpn(0x2050)};
+                                                   ServiceLevel(3), Qpn(0x1040), destination};
                             }};
   Subnet checking(external_tree(), {.violations = violations});
   const auto set_on = [&](const Path& path, const PortInfo& info, std::uint32_t number) {
@@ -781,7 +791,7 @@ TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
   ASSERT_EQ(traps.size(), 1U);
   EXPECT_EQ(traps[0].to, manager);
   const auto notice = data(traps[0].packet);
-  EXPECT_EQ(notice[0], 0x82) << "generic, security";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[0]), 0x8200'0002U) << "security, switch";
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[4]), 259U);
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[6]), 10U) << "issuer";
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[10]), 0x3fU) << "valid fields";
@@ -798,11 +808,16 @@ TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
   const auto again = checking.take_forwarded_mads();
   ASSERT_EQ(again.size(), 1U) << "one in an interval";
   EXPECT_EQ(again[0].packet.mad, traps[0].packet.mad) << "the same transaction";
-  MadPacket heard = again[0].packet;
-  heard.mad[3] = smp_method::kTrapRepress;
-  checking.receive(heard, kStart + 2 * kTrapInterval);
-  EXPECT_EQ(checking.counters().report_acknowledged, 1U);
+
+  dropped += 5;
+  destination = Qpn();
   checking.on_time(kStart + 3 * kTrapInterval);
+  MadPacket heard = checking.take_forwarded_mads().at(0).packet;
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&data(heard)[10]), 0x0fU) << "without QPs";
+  heard.mad[3] = smp_method::kTrapRepress;
+  checking.receive(heard, kStart + 3 * kTrapInterval);
+  EXPECT_EQ(checking.counters().report_acknowledged, 1U);
+  checking.on_time(kStart + 4 * kTrapInterval);
   EXPECT_TRUE(checking.take_forwarded_mads().empty());
   filter.enforces_inbound = false;
   set_on({1}, filter, 1);
@@ -962,12 +977,12 @@ class LinkErrors : public SmaSetTree {
       MadPacket heard = packet;
       heard.mad[3] = smp_method::kTrapRepress;
       of.receive(heard, now);
+      EXPECT_EQ(ipoib::load_be<std::uint32_t>(&notice[0]), 0x8100'0002U) << "urgent, switch";
       if (number == 128) continue;
-      EXPECT_EQ(notice[0], 0x81) << "generic, urgent";
-      EXPECT_EQ(ipoib::load_be<std::uint16_t>(&notice[6]),
-                ipoib::load_be<std::uint16_t>(&notice[12]))
+      const unsigned lid = ipoib::load_be<std::uint16_t>(&notice[12]);
+      EXPECT_EQ(ipoib::load_be<std::uint64_t>(&notice[6]), std::uint64_t{lid} << 48 | lid)
           << "the issuer is the switch";
-      found.push_back({number, ipoib::load_be<std::uint16_t>(&notice[12]), notice[14]});
+      found.push_back({number, lid, notice[14]});
     }
     return found;
   }
