@@ -177,7 +177,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case smp_attribute::kSlToVlMapping:
     case smp_attribute::kVlArbitration: {
       const auto block = LaneBlock::of(header.attribute_id, modifier, node);
-      if (!block) break;
+      if (!block) return std::nullopt;
       return lane_block(node.lanes, header.attribute_id, *block);
     }
     case smp_attribute::kSmInfo:
