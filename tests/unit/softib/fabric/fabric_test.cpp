@@ -282,6 +282,7 @@ TEST_F(FabricTest, RoutesUnicastLidsOnly) {
   const auto out = writer();
   for (const Lid lid : {Lid(), Lid(0xc000), ipoib::kPermissiveLid}) {
     EXPECT_FALSE(out.node_at(0, lid));
+    EXPECT_EQ(out.route(0, lid, false).checks, subnet::kNoChecks);
   }
 }
 

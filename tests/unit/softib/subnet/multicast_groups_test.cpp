@@ -75,6 +75,14 @@ TEST_F(MulticastGroupsTest, FormerReceiversOfADeletedPartitionReceiveNothing) {
   EXPECT_EQ(other->record.mlid, Lid(0xc000)) << "the MLID is free";
 }
 
+TEST(AdoptedGroups, HaveOneMulticastLidEach) {
+  const GroupForwarding of{record(1, PKey(0x8012)).mgid, NodeSet().set(5)};
+  MulticastGroups groups;
+  groups.adopt({{Lid(0xc000), of}, {Lid(0xc001), of}}, NodeSet().set(5), ipoib::TimePoint());
+  EXPECT_EQ(groups.forwarding(0), of);
+  EXPECT_EQ(groups.forwarding(1), GroupForwarding{});
+}
+
 /// A port that creates as many groups as it can.
 class MulticastShareTest : public ::testing::Test {
  protected:

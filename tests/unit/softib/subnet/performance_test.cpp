@@ -91,13 +91,18 @@ TEST_F(PerformanceTest, CountersOfFourBitsShareAByte) {
   };
   EXPECT_EQ(at<std::uint8_t>(ask(), 19), 0x3fU) << "integrity 3, overruns at the most";
   EXPECT_EQ(at<std::uint8_t>(ask(), 6), 7U) << "LinkErrorRecovery";
+  manager_.switches()[at_node.switch_index].ports[at_node.port].links_lost = 2;
+  EXPECT_EQ(at<std::uint8_t>(send_request(request(lid(), attribute::kPortCounters, 1)), 7), 2U);
   constexpr std::uint16_t kOverruns = 1U << 10;
   auto set = request(kSwitchLid, attribute::kPortCounters, port, method::kSet, kOverruns);
   set.mad[kData + 19] = 0xf2;
   EXPECT_EQ(at<std::uint8_t>(send_request(set), 19), 0x32U) << "only overruns were set";
+  set = request(kSwitchLid, attribute::kPortCounters, port, method::kSet, kOverruns >> 1);
+  set.mad[kData + 19] = 0x5f;
+  EXPECT_EQ(at<std::uint8_t>(send_request(set), 19), 0x52U) << "only integrity was set";
   ++errors[0];
   ++errors[1];
-  EXPECT_EQ(at<std::uint8_t>(ask(), 19), 0x43U);
+  EXPECT_EQ(at<std::uint8_t>(ask(), 19), 0x63U);
 }
 
 TEST_F(PerformanceTest, WideCountersDoNotSaturate) {
@@ -115,6 +120,8 @@ TEST_F(PerformanceTest, SwitchPortCountersMirrorTheNodes) {
   const auto port = static_cast<std::uint8_t>(node_ + 1);
   const auto response = send_request(request(kSwitchLid, attribute::kPortCounters, port));
   EXPECT_EQ(at<std::uint16_t>(response, 12), 3U) << "packets that could not be forwarded";
+  EXPECT_EQ(at<std::uint32_t>(response, 24), 40U);
+  EXPECT_EQ(at<std::uint32_t>(response, 28), 0xffff'ffffU);
   EXPECT_EQ(at<std::uint32_t>(response, 32), 9U);
   EXPECT_EQ(at<std::uint32_t>(response, 36), 7U);
   const auto own = send_request(request(kSwitchLid, attribute::kPortCounters, 0));
@@ -124,14 +131,15 @@ TEST_F(PerformanceTest, SwitchPortCountersMirrorTheNodes) {
 TEST_F(PerformanceTest, SetsOnlySelectedCounters) {
   constexpr std::uint16_t kTransmitPackets = 1U << 14;
   auto set = request(lid(), attribute::kPortCounters, 1, method::kSet, kTransmitPackets);
-  ipoib::store_be(&set.mad[kData + 32], std::uint32_t{2});
-  EXPECT_EQ(at<std::uint32_t>(send_request(set), 32), 2U);
+  ipoib::store_be(&set.mad[kData + 32], std::uint32_t{0x10002});
+  EXPECT_EQ(at<std::uint32_t>(send_request(set), 32), 0x10002U);
   counters_[node_].transmit_packets += 5;
   const auto response = send_request(request(lid(), attribute::kPortCounters, 1));
-  EXPECT_EQ(at<std::uint32_t>(response, 32), 7U);
+  EXPECT_EQ(at<std::uint32_t>(response, 32), 0x10007U);
   EXPECT_EQ(at<std::uint32_t>(response, 36), 9U);
   const auto wide = send_request(request(lid(), attribute::kPortCountersExtended, 1));
-  EXPECT_EQ(at<std::uint64_t>(wide, 24), 7U) << "narrow and wide attributes share one counter";
+  EXPECT_EQ(at<std::uint64_t>(wide, 24), 0x10007U)
+      << "narrow and wide attributes share one counter";
   const auto far = send_request(
       request(kSwitchLid, attribute::kPortCounters, static_cast<std::uint8_t>(node_ + 1)));
   EXPECT_EQ(at<std::uint32_t>(far, 36), 12U) << "the other end has its own counter";

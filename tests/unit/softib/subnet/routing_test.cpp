@@ -97,6 +97,8 @@ TEST_F(RoutingTest, SwitchesHaveLidsOfTheirOwn) {
   for (SwitchIndex i = 0; i < subnet.switches().size(); ++i) {
     const Lid own = subnet.switches()[i].node.port.lid;
     EXPECT_EQ(own.value(), kSwitchLid.value() - i);
+    EXPECT_NE(subnet.switches()[i].node.port.node_guid, Guid());
+    EXPECT_EQ(subnet.switches()[i].node.port.port_guid, subnet.switches()[i].node.port.node_guid);
     for (SwitchIndex from = 0; from < subnet.switches().size(); ++from) {
       const auto route = follow(subnet.switches(), from, own, false);
       EXPECT_EQ(route.end, RouteEnd::switch_);
@@ -260,33 +262,38 @@ TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
 TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
   using ipoib::wire::PathRecord;
   SaClient client(subnet, "host-1");
-  const auto rate_to = [&](int number) {
+  const auto path_to = [&](int number) {
     PathRecord wanted;
     wanted.sgid = client.gid();
     wanted.dgid = subnet.node(host(number))->port.gid();
     const auto reply =
         client.send_request(ipoib::wire::method::kGet, ipoib::wire::attribute::kPathRecord,
                             PathRecord::kSgid | PathRecord::kDgid, wanted);
-    return ipoib::wire::rate_mbps(PathRecord::parse(reply.value().data).value().rate);
+    return PathRecord::parse(reply.value().data).value();
   };
+  const auto rate_to = [&](int number) { return ipoib::wire::rate_mbps(path_to(number).rate); };
+  for (const int number : {1, 3}) ASSERT_TRUE(subnet.set_mtu(host(number), 5));
+  EXPECT_EQ(path_to(3).mtu, 4) << "that of the cables between the switches";
   EXPECT_EQ(rate_to(3), 40'000U);
   const auto losses = subnet.node(host(3))->port.losses;
-  ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableSettings{.width = 1, .speed = 2}));
-  EXPECT_EQ(rate_to(3), 5'000U);
+  ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableSettings{.width = 1, .speed = 1}));
+  EXPECT_EQ(rate_to(3), 2'500U);
+  EXPECT_EQ(path_to(3).mtu, 4);
   EXPECT_EQ(subnet.node(host(3))->port.losses, losses + 1) << "the link was trained again";
   EXPECT_EQ(subnet.node(host(3))->port.state, PortState::active);
   for (const auto* spine : {"spine-1", "spine-2"}) {
-    ASSERT_TRUE(subnet.set_cable({spine}, CableEnd{"leaf-2"}, CableSettings{.speed = 1}));
+    ASSERT_TRUE(
+        subnet.set_cable({spine}, CableEnd{"leaf-2"}, CableSettings{.width = 1, .speed = 2}));
   }
-  EXPECT_EQ(rate_to(4), 10'000U);
+  EXPECT_EQ(rate_to(4), 5'000U);
   EXPECT_EQ(rate_to(2), 40'000U);
   const ExternalPort& changed = subnet.switches()[kLeaf2].ports[3];
-  EXPECT_EQ(changed.speed, 1);
+  EXPECT_EQ(changed.speed, 2);
   EXPECT_EQ(changed.links_lost, 1U);
-  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 2, .speed = 1}));
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 1, .speed = 2}));
   EXPECT_EQ(changed.links_lost, 1U) << "nothing has changed";
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableState::down));
-  ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableSettings{.speed = 2}));
+  ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableSettings{.speed = 4}));
   EXPECT_EQ(subnet.switches().peer(kLeaf2, 4).state, PortState::down) << "it is not plugged in";
 }
 
@@ -306,6 +313,8 @@ TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
   EXPECT_TRUE(changes.nodes[host(2)]);
   EXPECT_EQ(changes.switches.size(), 2U);
 
+  ASSERT_TRUE(subnet.remove_hca(host(2)));
+  EXPECT_EQ(subnet.node(subnet.add_hca("host-2").value())->checks, kCableFault);
   ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableState::down));
   ASSERT_TRUE(subnet.set_switch("spine-2", SwitchState::absent));
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 8}));

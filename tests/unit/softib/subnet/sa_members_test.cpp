@@ -455,6 +455,18 @@ TEST_F(SaMembersOfTwoPartitions, GroupsEndWithTheirPartition) {
   EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers[a.index()]) << "it is still a member";
 }
 
+TEST_F(SaMembersOfTwoPartitions, OnlyMembersOfThePartitionStayInAGroup) {
+  auto record = member::record(Gid::parse("ff12:a01c::1").value(), a.gid());
+  record.pkey = PKey(0x8012);
+  ASSERT_EQ(set(a, record, member::kCreate).status(), SaStatus::ok);
+  const Lid mlid = subnet.groups().back().mlid;
+  EXPECT_FALSE(subnet.set_membership(99, PKey(0x12), Membership::full));
+  ASSERT_TRUE(subnet.set_membership(a.index(), PKey(0x12), Membership::limited));
+  EXPECT_TRUE(subnet.forwarding(mlid).receivers[a.index()]);
+  ASSERT_TRUE(subnet.set_membership(a.index(), PKey(0x12), Membership::none));
+  EXPECT_FALSE(subnet.forwarding(mlid).receivers[a.index()]);
+}
+
 TEST_F(SaMembersOfTwoPartitions, GroupsOfOtherPartitionsAreNotShown) {
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x8012), Membership::none));
   EXPECT_EQ(table(b).size(), 1U);

@@ -225,7 +225,12 @@ TEST_F(SaPaths, MulticastPath) {
   ASSERT_EQ(created->status(), SaStatus::ok);
   wanted.dgid = group.mgid;
   wanted.numb_path = 5;
-  const auto path = PathRecord::parse(get(PathRecord::kDgid | PathRecord::kSgid).data).value();
+  wanted.pkey = PKey(0x12);
+  wanted.qos_class = 3;
+  wanted.mtu_selector = wanted.rate_selector = wanted.lifetime_selector = Selector::largest;
+  const auto reply = get(PathRecord::kDgid | PathRecord::kSgid);
+  EXPECT_EQ(reply.header.attribute_offset, PathRecord::kSize / 8);
+  const auto path = PathRecord::parse(reply.data).value();
   EXPECT_EQ(path.dlid, Lid(0xc001));
   EXPECT_EQ(path.mtu, 4);
   EXPECT_EQ(path.rate, 3);
@@ -236,6 +241,10 @@ TEST_F(SaPaths, MulticastPath) {
   EXPECT_EQ(path.hop_limit, 9);
   EXPECT_EQ(path.traffic_class, 0x20);
   EXPECT_EQ(path.numb_path, 1);
+  EXPECT_EQ(path.qos_class, 0);
+  for (const auto selector : {path.mtu_selector, path.rate_selector, path.lifetime_selector}) {
+    EXPECT_EQ(selector, Selector::exactly);
+  }
   EXPECT_FALSE(path.reversible);
 
   constexpr auto kMask = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kSlid |

@@ -117,6 +117,15 @@ TEST_F(SubnetReports, EndWithTheSubscription) {
   EXPECT_EQ(subscribe(b, 66, false), SaStatus::request_invalid);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
   EXPECT_TRUE(reports.empty());
+  ASSERT_EQ(subscribe(b, 67), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
+  EXPECT_EQ(reports.size(), 1U);
+  ASSERT_TRUE(subnet.restart_sm(kStart));
+  subnet.on_time(kStart + SaReports::kTimeout);
+  EXPECT_TRUE(subnet.take_outgoing().empty());
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
+  EXPECT_EQ(reports.size(), 1U) << "the SM has forgotten the subscription";
 }
 
 TEST_F(SubnetReports, OnlyTheSubscribedQueuePairCancelsASubscription) {
@@ -145,7 +154,7 @@ TEST_F(SubnetReports, SubscriptionsForDifferentEventsAreSeparate) {
   for (const auto change : std::initializer_list<void (*)(InformInfo&)>{
            [](auto& x) { x.producer_type = InformInfo::kAnyProducer; },
            [](auto& x) { x.trap_number = 67; }, [](auto& x) { x.type = 0; },
-           [](auto& x) { x.lid_begin = x.lid_end = Lid(9); }}) {
+           [](auto& x) { x.lid_begin = Lid(9); }, [](auto& x) { x.lid_end = Lid(9); }}) {
     InformInfo other = info;
     change(other);
     ASSERT_EQ(set(info, true), SaStatus::ok);

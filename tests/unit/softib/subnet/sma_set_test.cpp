@@ -145,8 +145,14 @@ TEST_F(SmaSet, HasPowerOnState) {
   EXPECT_EQ(port_info(kSwitch, 0).lid, Lid());
   EXPECT_EQ(port_info(kSwitch, 1).port_state, 1) << "not connected";
   EXPECT_EQ(port_info(kSwitch, 2).port_state, 2);
-  EXPECT_EQ(port_info(kHost).capability_mask & kCapabilityIsSm, 0U);
+  EXPECT_EQ(port_info(kHost).capability_mask, 0x0200'0848U);
+  EXPECT_EQ(port_info(kSwitch, 2).gid_prefix, 0U) << "only port 0 has GIDs";
+  EXPECT_EQ(port_info(kSwitch, 2).guid_capability, 0);
   EXPECT_TRUE(subnet.groups().empty());
+  auto config = external_sm_config();
+  config.mtu = 5;
+  Subnet large(config);
+  EXPECT_EQ(large.node(large.add_hca("a").value())->port.mtu, 5);
 }
 
 TEST_F(SmaSet, ResponseReturnsWithoutLids) {
@@ -159,12 +165,14 @@ TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   PortInfo info = wanted(kHostLid);
   info.gid_prefix = 0xfec0'0000'0000'0000;
   info.sm_sl = ServiceLevel(3);
+  info.neighbor_mtu = 3;
   info.client_reregister = true;
   ASSERT_EQ(set(kHost, info, 1), 0U);
   EXPECT_EQ(port(host).lid, kHostLid);
   EXPECT_EQ(port(host).sm_lid, kManagerLid);
   EXPECT_EQ(port(host).gid_prefix, 0xfec0'0000'0000'0000U);
   EXPECT_EQ(port(host).sm_sl, ServiceLevel(3));
+  EXPECT_EQ(port(host).mtu, 3);
   EXPECT_EQ(port(host).reregister_count, 1U);
   EXPECT_EQ(port(host).state, PortState::init);
   EXPECT_EQ(port_info(kHost).lid, kHostLid);
@@ -175,6 +183,7 @@ TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   EXPECT_EQ(set(kHost, info, 1), kInvalidField) << "not a multiple of 4";
   info.lid = Lid(8);
   EXPECT_EQ(set(kHost, info, 1), 0U);
+  EXPECT_EQ(port(host).lmc, 2);
 }
 
 TEST_F(SmaSet, CountersOfViolationsAreOfAPortAndResetByZero) {
@@ -227,6 +236,9 @@ TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
   refused([](PortInfo& info) { info.operational_vls = 5; });
   EXPECT_EQ(set(kHost, wanted(kHostLid), 2), kInvalidField) << "an HCA has one port";
   EXPECT_EQ(set(kSwitch, wanted(kHostLid), 200), kInvalidField);
+  auto of_switch = wanted(kSwitchAt);
+  of_switch.neighbor_mtu = 0;
+  EXPECT_EQ(set(kSwitch, of_switch), 0U) << "its port 0 has no link";
 }
 
 TEST_F(SmaSet, ReadOnlyAttributesAreRefused) {
@@ -368,6 +380,10 @@ TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
             (std::vector<std::uint8_t>{1, 2, 3}))
       << "the default ports";
   ASSERT_TRUE(subnet.set_port_state(host, PortState::down));
+  EXPECT_EQ(port_info(kSwitch, 3).port_state, 1);
+  EXPECT_EQ(last_octet(), 18 << 3 | kChanged);
+  EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), 0U);
+  ASSERT_TRUE(subnet.remove_hca(host));
   EXPECT_EQ(last_octet(), 18 << 3 | kChanged);
 }
 
@@ -412,6 +428,8 @@ TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
   subnet.receive(heard, kStart);
   EXPECT_EQ(subnet.counters().drop_response, 1U);
+  ASSERT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::TimePoint()) << "the link is trained again";
 }
 
 TEST_F(SmaSet, MadsForTheSmAreForwarded) {
@@ -595,12 +613,17 @@ TEST_F(SmaSetTree, DirectedRoutesPassSwitches) {
 }
 
 TEST_F(SmaSetTree, BothEndsOfACableShareItsState) {
+  ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableSettings{.width = 8, .speed = 1}));
+  EXPECT_EQ(port_info({1, 3}, 1).link_width_active, 8);
+  EXPECT_EQ(port_info({1, 3}, 1).link_speed_active, 1);
   EXPECT_EQ(port_state({1}, 3), 2U);
   ASSERT_EQ(set({1}, wanted(Lid(), PortState::armed), 3), 0U);
   EXPECT_EQ(port_state({1, 3}, 1), 3U);
-  ASSERT_EQ(set({1, 3}, wanted(Lid(), PortState::active), 1), 0U);
+  auto active = wanted(Lid(), PortState::active);
+  active.neighbor_mtu = 3;
+  ASSERT_EQ(set({1, 3}, active, 1), 0U);
   EXPECT_EQ(port_state({1}, 3), 4U);
-  EXPECT_EQ(port_info({1}, 3).neighbor_mtu, 4);
+  EXPECT_EQ(port_info({1}, 3).neighbor_mtu, 3);
   EXPECT_EQ(port_state({1}, 4), 2U) << "another cable";
 }
 
@@ -628,7 +651,7 @@ TEST_F(SmaSetTree, BothSwitchesReportACableThatFails) {
   bring_up_tree();
   ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableState::down));
   EXPECT_FALSE(subnet.route(manager, kHostLid));
-  EXPECT_FALSE(subnet.switches().exit(0, Lid(11))) << "only the SM writes routes";
+  EXPECT_FALSE(subnet.switches().exit(2, Lid(12))) << "only the SM writes routes";
   subnet.on_time(kStart);
   const auto traps = subnet.take_forwarded_mads();
   ASSERT_EQ(traps.size(), 2U);
@@ -707,6 +730,8 @@ TEST_F(SmaSetTree, ALinkThatIsTrainedAgainHasBeenDown) {
   EXPECT_EQ(port_state({1}, 3), 2U);
   EXPECT_EQ(subnet.switches()[0].ports[3].links_lost, 1U);
   EXPECT_EQ(subnet.switches()[2].ports[1].links_lost, 1U) << "the other end";
+  subnet.on_time(kStart);
+  EXPECT_EQ(subnet.take_forwarded_mads().size(), 2U) << "both switches report it";
   ASSERT_EQ(set({1}, wanted(Lid(), PortState::down), 1), 0U);
   EXPECT_EQ(subnet.switches()[0].ports[1].links_lost, 1U) << "the port of the SM's host";
 }
@@ -739,6 +764,7 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   filter.enforces_outbound = false;
   filter.enforces_inbound = true;
   ASSERT_EQ(set({1, 3, 2}, filter, 1), 0U);
+  EXPECT_TRUE(port_info({1, 3, 2}, 1).enforces_inbound);
   EXPECT_EQ(subnet.switches().peer(1, 1).checks, kNoChecks);
   EXPECT_EQ(subnet.node(host)->checks, kPKeyCheck);
   ASSERT_EQ(set({1, 3}, filter, 1), 0U);
@@ -754,7 +780,7 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   const auto neighbour = subnet.find("host-4").value();
   ASSERT_EQ(set({1, 3, 2}, filter, 2), 0U);
   EXPECT_EQ(subnet.node(neighbour)->checks, kPKeyCheck);
-  ASSERT_TRUE(subnet.set_switch("leaf-2", SwitchState::reset));
+  ASSERT_TRUE(subnet.set_switch("leaf-2", SwitchState::absent));
   for (const auto node : {host, neighbour}) {
     EXPECT_EQ(subnet.node(node)->checks, kNoChecks) << "the switch has lost its power";
   }
@@ -1102,6 +1128,8 @@ TEST_F(SmaSetTree, TablesOfLanesAreKept) {
   EXPECT_EQ(set({1}, smp_attribute::kSlToVlMapping, 5, written), kInvalidField) << "no port 5";
   EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 1, written), kInvalidField) << "no block";
   EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 5U << 16 | 1, written), kInvalidField);
+  EXPECT_EQ(status(send_request(smp({1}, kGet, smp_attribute::kVlArbitration, 1)).value()),
+            kInvalidField);
 }
 
 TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
@@ -1115,9 +1143,11 @@ TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
   EXPECT_EQ(set({1}, lanes, 3), kInvalidField);
   lanes.lid = kManagerLid;
   EXPECT_EQ(set(kSelf, lanes), kInvalidField);
-  lanes.operational_vls = 2;
-  ASSERT_EQ(set(kSelf, lanes), 0U);
-  EXPECT_EQ(port(manager).operational_vls, 2);
+  for (const unsigned number : {4U, 2U, 1U, 0U}) {
+    lanes.operational_vls = static_cast<std::uint8_t>(number);
+    ASSERT_EQ(set(kSelf, lanes), 0U);
+    EXPECT_EQ(port(manager).operational_vls, std::max(number, 1U)) << "0 is no change";
+  }
 }
 
 TEST_F(SmaSetTree, WhatAnSmWritesAboutAPortIsReadAgain) {
@@ -1139,6 +1169,7 @@ TEST_F(SmaSetTree, PortsTellThatTheyHaveTablesOfLanes) {
   EXPECT_EQ(port_info(kSelf).vl_arbitration_low_cap, LaneTables::kArbitrationEntries);
   EXPECT_EQ(port_info({1}, 3).vl_arbitration_high_cap, LaneTables::kArbitrationEntries);
   EXPECT_EQ(port_info({1}, 0).vl_arbitration_high_cap, 0) << "the port of the switch itself";
+  EXPECT_EQ(port_info({1}, 0).vl_arbitration_low_cap, 0);
   for (const Path& path : {kSelf, Path{1}}) {
     EXPECT_NE(port_info(path).capability_mask & kCapabilitySlMapping, 0U);
   }

@@ -124,6 +124,7 @@ TEST(SubnetManager, LidIsNotReusedSoon) {
   const auto a = manager.add("a").value();
   ASSERT_TRUE(manager.remove(a));
   EXPECT_FALSE(manager.node_at(Lid(2)));
+  EXPECT_FALSE(manager.switches().exit(0, Lid(2)));
   EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(3));
 }
 
@@ -156,6 +157,7 @@ TEST(SubnetManager, PortThatIsDownIsNotAnEndPort) {
 TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
   SubnetConfig config;
   config.lmc = 2;
+  config.mtu = 1;
   SubnetManager manager{config};
   EXPECT_EQ(manager.node(0)->port.lid, Lid(4));
   const auto a = manager.add("a").value();
@@ -185,6 +187,8 @@ TEST(SubnetManager, WithTheLargestLmcLidsRunOutBeforeNodes) {
   EXPECT_EQ(added, 0xbfffU / 128 - 2) << "blocks below the switch's LID, without that of the SM";
   EXPECT_EQ(last.error().code, ENOSPC);
   EXPECT_NE(last.error().message.find("softib set hca NAME absent"), std::string::npos);
+  ASSERT_TRUE(manager.remove(manager.find("n" + std::to_string(added - 1)).value()));
+  EXPECT_TRUE(manager.add("again")) << "by the last LID, which is free again";
 }
 
 TEST(SubnetManager, AdoptedPortKeepsItsLmc) {
@@ -430,6 +434,11 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
     EXPECT_TRUE(changed[skipped]) << "it is published that it has gone";
   }
   EXPECT_EQ(manager.node_at(kSmLid), kSubnetNode);
+  SubnetConfig external;
+  external.management = Management::external_sm;
+  SubnetManager other{external};
+  other.adopt({.nodes = {entry(kMaxNodes, "f", Guid(9), Lid(9))}});
+  EXPECT_FALSE(other.find("f"));
 }
 
 TEST(SharedPKey, RequiresOneFullMember) {

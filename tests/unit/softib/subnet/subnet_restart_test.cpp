@@ -131,7 +131,8 @@ TEST_F(SubnetRestart, SmRestartsWithoutItsProcess) {
   SaClient a(before, "a");
   ASSERT_TRUE(before.restart_sm(kStart));
   EXPECT_EQ(a.port().reregister_count, 1U);
-  EXPECT_EQ(before.groups().size(), 1U) << "the permanent one";
+  EXPECT_EQ(before.groups().size(), 1U);
+  EXPECT_TRUE(before.groups()[0].permanent);
   EXPECT_TRUE(before.groups()[0].members.empty());
   EXPECT_EQ(before.forwarding(Lid(0xc001)).receivers.count(), 1U);
   EXPECT_EQ(join(a, kGroupOfA), Lid(0xc001));

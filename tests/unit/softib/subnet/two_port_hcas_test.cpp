@@ -30,7 +30,7 @@ SubnetConfig two_port_config(Management management = Management::own) {
   config.management = management;
   auto tree = test::two_level_tree();
   tree.switches[1].ports = 5;
-  tree.hcas[0].ports = tree.hcas[1].ports = 2;
+  tree.hcas[0].ports = tree.hcas[1].ports = tree.hcas[3].ports = 2;
   tree.hcas[0].guid = Guid(0x100);
   tree.hcas[0].port_guids = {Guid(0x201), Guid()};
   for (auto& cable : tree.cables) {
@@ -94,6 +94,11 @@ TEST_F(TwoPortHcas, ProgramsMayNameAPort) {
     EXPECT_EQ(subnet.add_hca("host-1", number).value(), one) << unsigned{number};
   }
   EXPECT_EQ(subnet.add_hca("host-2", 1).error().code, EINVAL);
+  EXPECT_EQ(subnet.add_hca("host-4", 2).error().message,
+            "the HCA 'host-4' is connected by its port 1");
+  ASSERT_TRUE(subnet.remove_hca(subnet.find("host-2").value()));
+  EXPECT_EQ(subnet.add_hca("host-2", 1).error().code, EINVAL);
+  EXPECT_TRUE(subnet.add_hca("host-2", 2));
 }
 
 TEST_F(TwoPortHcas, AnOperatorHasToNameThePort) {
