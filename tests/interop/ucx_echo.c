@@ -21,10 +21,15 @@ static void check(ucs_status_t status, const char* what) {
   exit(1);
 }
 
+static int is_done;
+static int has_peer_gone;
+
 /* Ends with an error if the peer has gone too early. */
-static void peer_failed(void* done, ucp_ep_h of, ucs_status_t status) {
+static void peer_failed(void* unused, ucp_ep_h of, ucs_status_t status) {
+  (void)unused;
   (void)of;
-  if (!*(int*)done) check(status, "the peer");
+  if (!is_done) check(status, "the peer");
+  has_peer_gone = 1;
 }
 
 static void connection_wanted(ucp_conn_request_h request, void* unused) {
@@ -62,11 +67,11 @@ static void make_worker(void) {
   check(ucp_worker_create(context, &single, &worker), "worker");
 }
 
-static void connect_to(const struct sockaddr_in* server, int* done) {
+static void connect_to(const struct sockaddr_in* server) {
   ucp_ep_params_t with = {
       .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
       .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-      .err_handler = {peer_failed, done}};
+      .err_handler = {peer_failed, NULL}};
   if (server != NULL) {
     with.field_mask |= UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
     with.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
@@ -97,18 +102,18 @@ int main(int count, char** arguments) {
   static unsigned char sent[LARGEST + 1];
   static unsigned char received[LARGEST + 1];
   struct sockaddr_in address = {.sin_family = AF_INET};
-  int done = 0;
   const int is_client = count == 4;
   if (count < 3) return 2;
   address.sin_port = htons((unsigned short)atoi(arguments[count - 1]));
   if (is_client && inet_pton(AF_INET, arguments[2], &address.sin_addr) != 1) return 2;
   make_worker();
   if (!is_client) listen_at(&address);
-  connect_to(is_client ? &address : NULL, &done);
+  connect_to(is_client ? &address : NULL);
   for (int i = 0; i < MESSAGES; ++i) {
     const size_t size = size_of(i);
     if (!is_client) {
       receive_message(received, size);
+      is_done = i == MESSAGES - 1;
       send_message(received, size);
       continue;
     }
@@ -120,10 +125,13 @@ int main(int count, char** arguments) {
       return 1;
     }
   }
-  done = 1;
+  is_done = 1;
+  /* The client goes first, so that it has got all messages. */
+  while (!is_client && !has_peer_gone) ucp_worker_progress(worker);
   if (is_client) printf("%d messages came back\n", MESSAGES);
-  const ucp_request_param_t simple = {0};
-  finish(ucp_ep_close_nbx(endpoint, &simple), "close");
+  const ucp_request_param_t close = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                     .flags = is_client ? 0 : UCP_EP_CLOSE_FLAG_FORCE};
+  finish(ucp_ep_close_nbx(endpoint, &close), "close");
   ucp_worker_destroy(worker);
   return 0;
 }
