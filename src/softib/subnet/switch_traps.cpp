@@ -75,7 +75,6 @@ std::vector<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::T
   return due;
 }
 
-/// The number of a port fits, since all ports are numbered while an external SM gets the traps.
 MadPacket SwitchTraps::notice(const Trap& trap, const PortAttributes& port) const {
   if (&trap == &links_) return links_notice(port);
   if (&trap == &pkeys_) return pkey_notice(port);
@@ -98,7 +97,7 @@ MadPacket SwitchTraps::error_notice(std::size_t error, const PortAttributes& por
                            {.trap = static_cast<std::uint16_t>(kFirstLinkError + error)});
   writer.u16(0);
   writer.u16(port.lid.value());
-  writer.u8(static_cast<std::uint8_t>(of.port));
+  writer.u8(static_cast<std::uint8_t>(std::min(of.port, SwitchPort{255})));
   return packet;
 }
 
@@ -117,7 +116,7 @@ MadPacket SwitchTraps::pkey_notice(const PortAttributes& port) const {
   writer.u24(violation_.destination.value());
   writer.zeros(32);  // the GIDs
   writer.u16(port.lid.value());
-  writer.u8(static_cast<std::uint8_t>(violated_port_));
+  writer.u8(static_cast<std::uint8_t>(std::min(violated_port_, SwitchPort{255})));
   return packet;
 }
 
