@@ -111,11 +111,15 @@ Named read_names(ConstBytes attributes) {
 
 const char* protocol_of(const ShownHca& hca) { return hca.ports.are_ethernet() ? "roce" : "ib"; }
 
-void write_device(MessageWriter& out, const ShownHca& hca) {
-  const auto guid = hca.node.port.node_guid.value();
+void write_names(MessageWriter& out, const ShownHca& hca, unsigned port) {
   out.attribute(RDMA_NLDEV_ATTR_DEV_INDEX, static_cast<std::uint32_t>(hca.number));
   out.text(RDMA_NLDEV_ATTR_DEV_NAME, fabric::device_name(hca.number));
-  out.attribute(RDMA_NLDEV_ATTR_PORT_INDEX, std::uint32_t{hca.ports.count()});
+  out.attribute(RDMA_NLDEV_ATTR_PORT_INDEX, std::uint32_t{port});
+}
+
+void write_device(MessageWriter& out, const ShownHca& hca) {
+  const auto guid = hca.node.port.node_guid.value();
+  write_names(out, hca, hca.ports.count());  // of a device, the number of its ports
   out.text(RDMA_NLDEV_ATTR_FW_VERSION, subnet::kFirmwareVersion);
   out.attribute(RDMA_NLDEV_ATTR_NODE_GUID, std::uint64_t{guid});
   out.attribute(RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, std::uint64_t{guid});
@@ -123,16 +127,10 @@ void write_device(MessageWriter& out, const ShownHca& hca) {
   out.text(RDMA_NLDEV_ATTR_DEV_PROTOCOL, protocol_of(hca));
 }
 
-void write_port_names(MessageWriter& out, const ShownHca& hca, unsigned number) {
-  out.attribute(RDMA_NLDEV_ATTR_DEV_INDEX, static_cast<std::uint32_t>(hca.number));
-  out.text(RDMA_NLDEV_ATTR_DEV_NAME, fabric::device_name(hca.number));
-  out.attribute(RDMA_NLDEV_ATTR_PORT_INDEX, std::uint32_t{number});
-}
-
 void write_port(MessageWriter& out, const ShownHca& hca, unsigned number) {
   const PortAttributes& port = hca.ports[number];
   const auto info = subnet::port_info(port);
-  write_port_names(out, hca, number);
+  write_names(out, hca, number);
   out.text(RDMA_NLDEV_ATTR_DEV_PROTOCOL, protocol_of(hca));
   if (!port.is_ethernet()) {
     out.attribute(RDMA_NLDEV_ATTR_CAP_FLAGS, std::uint64_t{info.capability_mask});
@@ -151,7 +149,7 @@ void write_port(MessageWriter& out, const ShownHca& hca, unsigned number) {
 }
 
 void write_counters(MessageWriter& out, const ShownHca& hca, unsigned number) {
-  write_port_names(out, hca, number);
+  write_names(out, hca, number);
   const auto table = out.begin(RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
   const auto& values = hca.counters[number - 1];
   for (std::size_t i = 0; i < values.size(); ++i) {
