@@ -4,6 +4,7 @@ A host is that of a lab (python/softib_lab/host.py) with an ipoibd in it. All na
 id, and everything is taken down when a test ends. The programs are in the folder IPOIB_BIN.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -125,13 +126,19 @@ class Subnet(softib_subnet.Subnet):
         return host
 
     def close(self):
-        for host in self.hosts:
-            host.close()
-        if self.process.poll() is not None and self.run_softib("show").returncode == 0:
-            # A program has started the subnet again.
-            done = self.run_softib("stop")
-            assert done.returncode == 0, done.stderr
-        self.__exit__()
+        """Ends everything, and then fails if an end was not as it should be."""
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._end)
+            for host in reversed(self.hosts):
+                ends.callback(host.close)
+
+    def _end(self):
+        with contextlib.ExitStack() as ends:
+            ends.callback(self.__exit__)
+            if self.process.poll() is not None and self.run_softib("show").returncode == 0:
+                # A program has started the subnet again.
+                done = self.run_softib("stop")
+                assert done.returncode == 0, done.stderr
 
     def logs(self):
         out = []
@@ -245,9 +252,10 @@ class Host(lab.Host):
         self.daemon.end(signal.SIGKILL)
 
     def close(self):
-        if self.daemon is not None:
-            self.daemon.end()
-        self.remove(check=False)
+        with contextlib.ExitStack() as ends:
+            ends.callback(self.remove, check=False)
+            if self.daemon is not None:
+                self.daemon.end()
         assert self.daemon is None or not self.logged("sandbox has refused"), self.daemon.output()
 
 

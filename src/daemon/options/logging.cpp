@@ -5,6 +5,8 @@
 #include <spdlog/sinks/syslog_sink.h>
 #include <syslog.h>
 
+#include <ctime>
+
 namespace ipoib::daemon {
 
 namespace {
@@ -75,6 +77,7 @@ std::shared_ptr<Logger> named_like(const std::shared_ptr<LogPrefix>& prefix, Log
 
 Logging::Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted)
     : Logging(make_sink(target)) {
+  ::tzset();  // reads a file, which the sandbox of an interface's thread would refuse
   levels.set(wanted).value();
 }
 
