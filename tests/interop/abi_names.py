@@ -14,9 +14,9 @@ need("nm", "ldconfig", "readelf")
 
 # softib's direct verbs, and the calls that reach the rdma_cm device.
 DIRECT = {"softibdv_post_large_recv", "softibdv_last_error", "open", "open64", "openat", "openat64",
-          "__open_2", "__open64_2", "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
+          "__open_2", "__open64_2", "__openat_2", "__openat64_2", "write", "fstat", "fstat64", "__fxstat", "__fxstat64"}
 # The calls that look for files.
-DIRECT |= set("""access canonicalize_file_name closedir dirfd eaccess euidaccess faccessat fopen fopen64 fstatat fstatat64 lstat lstat64 opendir readdir readdir64 readlink readlinkat realpath __realpath_chk rewinddir scandir scandir64 stat stat64 statx __xstat __xstat64 __lxstat __lxstat64 __fxstatat __fxstatat64""".split())
+DIRECT |= set("""access canonicalize_file_name closedir dirfd eaccess euidaccess faccessat fdopendir fopen fopen64 fstatat fstatat64 lstat lstat64 opendir readdir readdir64 readdir_r readdir64_r readlink readlinkat realpath __realpath_chk rewinddir scandir scandir64 scandirat scandirat64 seekdir stat stat64 statx telldir __xstat __xstat64 __lxstat __lxstat64 __fxstatat __fxstatat64""".split())
 # The calls that reach the RDMA family of netlink.
 DIRECT |= {"socket", "send", "sendto", "sendmsg"}
 # Names that only other releases of the libraries have.

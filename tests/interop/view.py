@@ -23,13 +23,19 @@ def calls_of_programs():
 
 
 def tools():
-    """ls(1), find(1) and cat(1) list and read it without complaints."""
+    """ls(1), find(1), grep(1), cp(1) and cat(1) list and read it without complaints."""
     with Subnet(SOFTIB) as subnet:
         listing = subnet.run("a,b", "ls", "-lLR", "/sys/class/infiniband", "/dev/infiniband").stdout
         assert "cannot" not in listing and "231, 193" in listing, listing
         files = subnet.run("a", "sh", "-c", "for file in /sys/class/infiniband/softib0/*; do"
                                             " [ -d $file ] || cat $file; done").stdout
         assert "1: CA" in files and "Error" not in files, files
+        found = subnet.run("a", "find", "/sys/class/infiniband", "-name", "link_layer", "-type", "f").stdout
+        equal(found, f"{PORT}/link_layer\n")
+        equal(subnet.run("a", "grep", "-rx", "4: ACTIVE", "/sys/class/infiniband").stdout, f"{PORT}/state:4: ACTIVE\n")
+        copy = subnet.folder / "copy"
+        subnet.run("a", "cp", "-r", "/sys/class/infiniband/softib0", str(copy))
+        equal((copy / "ports/1/state").read_text(encoding="ascii"), "4: ACTIVE\n")
 
 
 def states_and_counters_are_those_of_now():

@@ -144,7 +144,7 @@ REFUSALS = {
         ("run", "no program to run"),
         ("run --address x true", "--address: 'x' is not an IP address"),
         ("exec", "no command to run"),
-        ("exec --hosts 0 true", "--hosts is 1 to 1023"),
+        ("exec --hosts 0 true", "--hosts is 1 to 4095"),
         ("exec --mtu 1500 true", "--mtu is 2048 or 4096"),
         ("lab", "which of up, down, exec, show and check?"),
         ("lab nosuch", "unknown command 'nosuch'"),

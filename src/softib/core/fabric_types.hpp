@@ -25,7 +25,7 @@ using ipoib::Qpn;
 using ipoib::ServiceLevel;
 
 /// Limits of one subnet. A node is a port of an HCA; node 0 is the SM's own port.
-inline constexpr std::size_t kMaxNodes = 1024;
+inline constexpr std::size_t kMaxNodes = 4096;
 inline constexpr std::size_t kMaxGroups = 1024;  ///< multicast LIDs 0xc000 and up
 inline constexpr std::size_t kPKeyTableSize = 32;
 inline constexpr std::size_t kMaxNodeName = 63;  ///< bytes
@@ -147,16 +147,16 @@ struct PortAttributes {
 };
 
 /// A queue pair number identifies the process that owns the queue pair, so that packets are routed
-/// to processes without a global table of queue pairs:  | epoch 6 | slot 6 | index 12 |
+/// to processes without a global table of queue pairs:  | epoch 4 | slot 8 | index 12 |
 /// A process on an HCA occupies one of its process slots. The epoch of a slot grows each time the
 /// slot is taken, so that the numbers of a dead process are not reused soon. Epoch 0 is never used
-/// (it contains QP0 and QP1), nor is 63 (it contains the multicast QPN 0xffffff).
+/// (it contains QP0 and QP1), nor is 15 (it contains the multicast QPN 0xffffff).
 struct QpnLayout {
   static constexpr unsigned kIndexBits = 12;
-  static constexpr unsigned kSlotBits = 6;
+  static constexpr unsigned kSlotBits = 8;
   static constexpr std::uint32_t kQpsPerSlot = 1U << kIndexBits;
   static constexpr std::uint32_t kSlots = 1U << kSlotBits;
-  static constexpr std::uint32_t kMaxEpoch = 62;
+  static constexpr std::uint32_t kMaxEpoch = 14;
 
   [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t slot,
                                           std::uint32_t index) {
@@ -172,5 +172,7 @@ struct QpnLayout {
     return qpn.value() & (kQpsPerSlot - 1);
   }
 };
+/// Process slots of an HCA.
+using SlotSet = std::bitset<QpnLayout::kSlots>;
 
 }  // namespace softib

@@ -2,7 +2,7 @@
 // requests, and responses carry it back. It also identifies the sender of subnet management packets
 // that a port sends before it has a LID.
 //
-//   | node 10 | slot 6 | epoch 8 | agent 8 |      the high half
+//   | node 12 | slot 8 | epoch 4 | agent 8 |      the high half
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace softib {
 
 struct MadRoute {
   static constexpr unsigned kAgentBits = 8;
-  static constexpr unsigned kEpochBits = 8;
+  static constexpr unsigned kEpochBits = 4;
   static constexpr std::uint32_t kMaxAgents = 1U << kAgentBits;
   /// The agent of softib itself, for the RDMA connection manager. Agents of libibumad have the
   /// other numbers.

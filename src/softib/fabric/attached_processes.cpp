@@ -12,8 +12,9 @@ std::vector<AttachedProcess> attached_processes(const Fabric& fabric, const Subn
   std::vector<AttachedProcess> found;
   const auto at = folder.open_node(node);
   if (!at) return found;
-  for (auto slots = fabric.occupied(node); slots != 0; slots &= slots - 1) {
-    const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
+  const SlotSet slots = fabric.occupied(node);
+  for (auto bit = slots._Find_first(); bit < slots.size(); bit = slots._Find_next(bit)) {
+    const auto slot = static_cast<std::uint32_t>(bit);
     const auto lock = open_shared(at->get(), slot_lock_name(slot), IfMissing::fail);
     if (!lock || !is_locked(lock->get(), 0)) continue;
     found.push_back({slot, fabric.epoch(node, slot), read_holder(lock->get())});
@@ -23,9 +24,10 @@ std::vector<AttachedProcess> attached_processes(const Fabric& fabric, const Subn
 
 int first_attached_pid(const SubnetFolder& folder, NodeIndex node, std::optional<SlotAddress> own) {
   const auto at = folder.open_node(node);
-  for (std::uint32_t slot = 0; at && slot < QpnLayout::kSlots; ++slot) {
-    if (own == SlotAddress{node, slot}) continue;
-    const auto lock = open_shared(at->get(), slot_lock_name(slot), IfMissing::fail);
+  if (!at) return 0;
+  for (const auto& file : folder.slot_files(node)) {
+    if (!file.is_lock() || own == SlotAddress{node, file.slot}) continue;
+    const auto lock = open_shared(at->get(), file.name, IfMissing::fail);
     if (!lock || !is_locked(lock->get(), 0)) continue;
     const int pid = read_holder(lock->get());
     return pid > 0 ? pid : -1;
@@ -45,8 +47,7 @@ bool is_attached(const Fabric& fabric, const SubnetFolder& folder, SlotAddress s
 bool may_have_qp(const Fabric& fabric, const SubnetFolder& folder, NodeIndex node, Qpn qpn) {
   if (qpn == Qpn()) return first_attached_pid(folder, node) != 0;
   const auto slot = QpnLayout::slot(qpn);
-  const bool is_occupied = (fabric.occupied(node) >> slot & 1) != 0;
-  return is_occupied && fabric.epoch(node, slot) == QpnLayout::epoch(qpn);
+  return fabric.is_occupied(node, slot) && fabric.epoch(node, slot) == QpnLayout::epoch(qpn);
 }
 
 ipoib::Result<ipoib::FileDescriptor> block_attach(const SubnetFolder& folder) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include "softib/fabric/fabric_layout.hpp"
@@ -348,9 +349,19 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
   return all;
 }
 
-std::uint64_t Fabric::occupied(NodeIndex node) const {
-  if (node >= kMaxNodes) return 0;
-  return layout_->slots[node].occupied.load(std::memory_order_acquire);
+SlotSet Fabric::occupied(NodeIndex node) const {
+  SlotSet all;
+  if (node >= kMaxNodes) return all;
+  for (const auto& word : std::views::reverse(layout_->slots[node].occupied)) {
+    all = all << 64 | SlotSet(word.load(std::memory_order_acquire));
+  }
+  return all;
+}
+
+bool Fabric::is_occupied(NodeIndex node, std::uint32_t slot) const {
+  if (node >= kMaxNodes || slot >= QpnLayout::kSlots) return false;
+  const auto& word = layout_->slots[node].occupied[slot / 64];
+  return (word.load(std::memory_order_acquire) >> slot % 64 & 1) != 0;
 }
 
 std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t slot) const {
@@ -367,8 +378,8 @@ std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t slot) {
 }
 
 void Fabric::set_occupied(NodeIndex node, std::uint32_t slot, bool occupied) {
-  auto& all = layout_->slots[node].occupied;
-  const std::uint64_t bit = std::uint64_t{1} << slot;
+  auto& all = layout_->slots[node].occupied[slot / 64];
+  const std::uint64_t bit = std::uint64_t{1} << slot % 64;
   if (occupied) {
     all.fetch_or(bit, std::memory_order_acq_rel);
   } else {

@@ -137,7 +137,8 @@ class Fabric {
   }
 
   /// Bit i is set while a process has slot i, and after it was killed until the slot is reclaimed.
-  [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
+  [[nodiscard]] SlotSet occupied(NodeIndex node) const;
+  [[nodiscard]] bool is_occupied(NodeIndex node, std::uint32_t slot) const;
   [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t slot) const;
   /// Advances the epoch of a slot, whose lock the caller holds. Epochs run from 1 to kMaxEpoch and
   /// then start again.

@@ -15,7 +15,7 @@
 namespace softib::fabric {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 16;
+inline constexpr std::uint32_t kFabricVersion = 17;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, attachment 1, P_Keys 8, faults of
 /// its link 2, errors of its queue pairs 2, IP addresses 2 each.
@@ -27,7 +27,7 @@ inline constexpr std::size_t kNodePortWord = 11;
 /// has the port number in word 12 before it.
 inline constexpr std::size_t kAttachmentWord = 13;
 inline constexpr unsigned kStateBits = 6;
-/// Words of a group's record: MGID 2, receivers 16.
+/// Words of a group's record: MGID 2, receivers 64.
 inline constexpr std::size_t kGroupWords = 2 + kMaxNodes / 64;
 
 using PublishedNode = PublishedRecord<kNodeWords>;
@@ -45,7 +45,7 @@ struct FabricHeader {
 
 /// The part that the processes of a node write.
 struct alignas(64) NodeSlots {
-  std::atomic<std::uint64_t> occupied;
+  std::array<std::atomic<std::uint64_t>, QpnLayout::kSlots / 64> occupied;
   std::array<std::atomic<std::uint32_t>, QpnLayout::kSlots> epochs;
   std::array<std::atomic<std::uint64_t>, kPortCounters> counters;
 };

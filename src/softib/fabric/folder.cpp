@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -227,18 +228,31 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   const auto nodes = open_nodes(path_);
   const auto node = open_node(index);
   if (!nodes || !node) return;
-  for (std::uint32_t i = 0; i < QpnLayout::kSlots; ++i) {
-    ::unlinkat(node->get(), slot_name(i).c_str(), 0);
-    ::unlinkat(node->get(), slot_lock_name(i).c_str(), 0);
-    ::unlinkat(node->get(), slot_wakeup_name(i).c_str(), 0);
-    ::unlinkat(node->get(), slot_cm_name(i).c_str(), 0);
-  }
+  for (const auto& file : slot_files(index)) ::unlinkat(node->get(), file.name.c_str(), 0);
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kServicesName, 0);
   ::unlinkat(node->get(), kPortsName, 0);
   ::unlinkat(node->get(), kGroupsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);
   ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
+}
+
+std::vector<SlotFile> SubnetFolder::slot_files(NodeIndex index) const {
+  std::vector<SlotFile> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(node(index), ignored)) {
+    SlotFile file{entry.path().filename().string()};
+    const auto& name = file.name;
+    const auto number = std::from_chars(name.data(), name.data() + name.size(), file.slot);
+    if (number.ec != std::errc() || file.slot >= QpnLayout::kSlots) continue;
+    const auto is_name = [&](auto* name_of) { return name == name_of(file.slot); };
+    if (is_name(slot_name) || is_name(slot_lock_name) || is_name(slot_wakeup_name) ||
+        is_name(slot_cm_name)) {
+      files.push_back(std::move(file));
+    }
+  }
+  std::ranges::sort(files, {}, &SlotFile::slot);
+  return files;
 }
 
 void SubnetFolder::remove_captures() const {

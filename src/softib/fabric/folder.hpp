@@ -67,6 +67,12 @@ inline constexpr const char* kIssmName = "issm";
 [[nodiscard]] std::string slot_lock_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_wakeup_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_cm_name(std::uint32_t slot);
+/// A file with one of these names.
+struct SlotFile {
+  std::string name;
+  std::uint32_t slot = 0;
+  [[nodiscard]] bool is_lock() const { return name == slot_lock_name(slot); }
+};
 
 /// What a process wants to do with the folder of a subnet.
 enum class FolderUse : std::uint8_t {
@@ -112,6 +118,8 @@ class SubnetFolder {
   /// Removes the folder of a node; for the subnet process, after it has removed the node from the
   /// fabric file.
   void remove_node(NodeIndex node) const;
+  /// The files of the process slots of a node that have had a process, in the order of the slots.
+  [[nodiscard]] std::vector<SlotFile> slot_files(NodeIndex node) const;
   /// Removes the sockets of captures; for the subnet process when there are none.
   void remove_captures() const;
   /// Removes the folder; for the holder of the subnet's lock when no node is left. If the folder

@@ -10,7 +10,7 @@
 namespace softib::subnet {
 
 namespace {
-constexpr unsigned kNumberBits = 20;
+constexpr unsigned kNumberBits = 19;
 constexpr std::uint64_t kNodeBit = std::uint64_t{1} << 31;
 static_assert(kMaxSwitches <= 1U << (31 - kNumberBits));
 static_assert(kMaxNodes <= 1U << (31 - kNumberBits));

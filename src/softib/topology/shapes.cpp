@@ -213,23 +213,23 @@ struct Shape {
 
 constexpr std::array kShapes{
     Shape{"fat-tree", 1, 2, false,
-          "fat-tree:K[,LEVELS] with an even number of ports K, and 2 levels (K at most 44) or 3 (K "
-          "at most 14)",
+          "fat-tree:K[,LEVELS] with an even number of ports K, and 2 levels (K at most 90) or 3 (K "
+          "at most 24)",
           fat_tree},
     Shape{"torus", 2, 3, true,
           "torus:AxB[xC][,HOSTS] with sizes of at least 2, at most 1024 switches of 254 ports, and "
-          "at most 1023 hosts",
+          "at most 4095 hosts",
           torus},
     Shape{"dragonfly", 3, 4, false,
           "dragonfly:A,P,H[,GROUPS] with A switches in a group, P hosts and H cables to other "
           "groups at each switch, at most A*H + 1 groups, at most 1024 switches of 254 ports, and "
-          "at most 1023 hosts",
+          "at most 4095 hosts",
           dragonfly},
     Shape{"line", 1, 2, false,
-          "line:N[,HOSTS] with at most 1024 switches of 254 ports, and at most 1023 hosts", line},
+          "line:N[,HOSTS] with at most 1024 switches of 254 ports, and at most 4095 hosts", line},
     Shape{"star", 1, 1, false, "star:N with 1 to 254 hosts", star},
 };
-static_assert(kMaxSwitches == 1024 && kMaxHcas == 1023 && kMaxSwitchPorts == 254,
+static_assert(kMaxSwitches == 1024 && kMaxHcas == 4095 && kMaxSwitchPorts == 254,
               "the texts say so");
 
 const Shape* find(std::string_view specification) {

@@ -29,14 +29,14 @@ class KnownWays {
  private:
   static constexpr std::size_t kWays = 64;  ///< the LIDs that are known at a time
   static constexpr unsigned kPortBits = 2;
-  static constexpr unsigned kHcaBits = 10;
+  static constexpr unsigned kHcaBits = 12;
   static constexpr unsigned kLidBits = 16;
   static constexpr std::uint64_t kPortMask = (1U << kPortBits) - 1;
   static constexpr std::uint64_t kHcaMask = (1U << kHcaBits) - 1;
   static_assert(kMaxHcaPorts <= kPortMask && kMaxNodes <= kHcaMask + 1);
 
   [[nodiscard]] static constexpr std::size_t index_of(Lid dlid) { return dlid.value() % kWays; }
-  /// | changes, the low bits 36 | DLID 16 | HCA 10 | port 2 |: one word, so that threads need no
+  /// | changes, the low bits 34 | DLID 16 | HCA 12 | port 2 |: one word, so that threads need no
   /// lock. A port number is never 0, so 0 is no way.
   [[nodiscard]] static constexpr std::uint64_t word_of(std::uint64_t changes, Lid dlid,
                                                        const subnet::HcaPort& to) {

@@ -578,15 +578,15 @@ void Router::multicast_checked(Port& from, Packets packets, SendMode mode) {
 template <class Deliver>
 std::size_t Router::deliver_to_all(NodeIndex hca, Deliver deliver) {
   std::size_t delivered = 0;
-  for (auto slots = fabric_.occupied(hca); slots != 0; slots &= slots - 1) {
-    const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
-    delivered += deliver(ProcessAddress{hca, slot});
+  const SlotSet slots = fabric_.occupied(hca);
+  for (auto slot = slots._Find_first(); slot < slots.size(); slot = slots._Find_next(slot)) {
+    delivered += deliver(ProcessAddress{hca, static_cast<std::uint32_t>(slot)});
   }
   return delivered;
 }
 
 bool Router::is_occupied(ProcessAddress process) const {
-  return (fabric_.occupied(process.node) >> process.slot & 1) != 0;
+  return fabric_.is_occupied(process.node, process.slot);
 }
 
 std::size_t Router::deliver(NodeIndex from, const Recipient& to, Packets packets, SendMode mode) {

@@ -46,6 +46,7 @@ constinit std::array<std::atomic<std::uint64_t>, kMaxDescriptors> channel_inodes
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
 using Open2 = int(const char*, int);
+using OpenAt2 = int(int, const char*, int);
 using Write = ssize_t(int, const void*, std::size_t);
 using Stat = int(int, struct stat*);
 using Stat64 = int(int, struct stat64*);
@@ -58,6 +59,8 @@ constinit NextFunction<OpenAt> next_openat{"openat"};
 constinit NextFunction<OpenAt> next_openat64{"openat64"};
 constinit NextFunction<Open2> next_open_2{"__open_2"};
 constinit NextFunction<Open2> next_open64_2{"__open64_2"};
+constinit NextFunction<OpenAt2> next_openat_2{"__openat_2"};
+constinit NextFunction<OpenAt2> next_openat64_2{"__openat64_2"};
 constinit NextFunction<Write> next_write{"write"};
 constinit NextFunction<Stat> next_fstat{"fstat"};
 constinit NextFunction<Stat64> next_fstat64{"fstat64"};
@@ -100,10 +103,11 @@ int open_channel(int flags) {
   }
 }
 
-/// Opens the device, or a file of the view (view/process_view.hpp); nullopt for other files.
-std::optional<int> open_own(const char* path, int flags) {
+/// Opens the device, or a file of the view (view/process_view.hpp); nullopt for other files. A
+/// relative path is one below `folder`.
+std::optional<int> open_own(const char* path, int flags, int folder = AT_FDCWD) {
   try {
-    const auto own = softib::view::own_path(path);
+    const auto own = softib::view::own_path_at(folder, path);
     if (!own) return std::nullopt;
     if (*own == kDevice) return open_channel(flags);
     const softib::NoCancellation whole;
@@ -141,6 +145,26 @@ std::optional<dev_t> kernels_device() {
   return makedev(real.stx_rdev_major, real.stx_rdev_minor);
 }
 
+/// What fstat(2) returns for a file of the view is about what stat(2) shows; the size is that of
+/// the text.
+template <class Status>
+void describe_own(int fd, Status& status) {
+  const int before = errno;
+  try {
+    struct stat shown {};
+    const auto own = softib::view::opened_path(fd);
+    if (own && softib::view::stat_file(*own, shown) == 0) {
+      status.st_dev = shown.st_dev;
+      status.st_ino = shown.st_ino;
+      status.st_mode = shown.st_mode;
+      status.st_nlink = shown.st_nlink;
+    }
+  } catch (const std::exception&) {
+    // It stays the descriptor of an unknown file.
+  }
+  errno = before;
+}
+
 /// librdmacm wants a character device, and the number that the kernel names, if there is one.
 template <class Status>
 void describe_device(Status& status) {
@@ -150,6 +174,18 @@ void describe_device(Status& status) {
   status.st_mode = kMode;
   status.st_nlink = 1;
   status.st_rdev = kernels_device().value_or(makedev(kMiscMajor, 0));
+}
+
+/// fstat(2) in all of its forms.
+template <class Status, class Next>
+int stat_descriptor(int fd, Status& status, Next next) {
+  if (is_channel(fd)) {
+    describe_device(status);
+    return 0;
+  }
+  const int done = next();
+  if (done == 0) describe_own(fd, status);
+  return done;
 }
 
 mode_t mode_of(int flags, std::va_list arguments) {
@@ -178,13 +214,13 @@ SOFTIB_ABI int open64(const char* path, int flags, ...) {
 }
 
 SOFTIB_ABI int openat(int folder, const char* path, int flags, ...) {
-  if (const auto own = open_own(path, flags)) return *own;
+  if (const auto own = open_own(path, flags, folder)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_openat.get()(folder, path, flags, mode);
 }
 
 SOFTIB_ABI int openat64(int folder, const char* path, int flags, ...) {
-  if (const auto own = open_own(path, flags)) return *own;
+  if (const auto own = open_own(path, flags, folder)) return *own;
   SOFTIB_READ_MODE(mode);
   return next_openat64.get()(folder, path, flags, mode);
 }
@@ -198,6 +234,16 @@ SOFTIB_ABI int __open_2(const char* path, int flags) {
 SOFTIB_ABI int __open64_2(const char* path, int flags) {
   if (const auto own = open_own(path, flags)) return *own;
   return next_open64_2.get()(path, flags);
+}
+
+SOFTIB_ABI int __openat_2(int folder, const char* path, int flags) {
+  if (const auto own = open_own(path, flags, folder)) return *own;
+  return next_openat_2.get()(folder, path, flags);
+}
+
+SOFTIB_ABI int __openat64_2(int folder, const char* path, int flags) {
+  if (const auto own = open_own(path, flags, folder)) return *own;
+  return next_openat64_2.get()(folder, path, flags);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -219,30 +265,22 @@ SOFTIB_ABI ssize_t write(int fd, const void* data, std::size_t size) {
 }
 
 SOFTIB_ABI int fstat(int fd, struct stat* status) noexcept {
-  if (!is_channel(fd)) return next_fstat.get()(fd, status);
-  describe_device(*status);
-  return 0;
+  return stat_descriptor(fd, *status, [&] { return next_fstat.get()(fd, status); });
 }
 
 SOFTIB_ABI int fstat64(int fd, struct stat64* status) noexcept {
-  if (!is_channel(fd)) return next_fstat64.get()(fd, status);
-  describe_device(*status);
-  return 0;
+  return stat_descriptor(fd, *status, [&] { return next_fstat64.get()(fd, status); });
 }
 
 // For programs that were built with a C library before 2.33.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept;
 SOFTIB_ABI int __fxstat(int version, int fd, struct stat* status) noexcept {
-  if (!is_channel(fd)) return next_fxstat.get()(version, fd, status);
-  describe_device(*status);
-  return 0;
+  return stat_descriptor(fd, *status, [&] { return next_fxstat.get()(version, fd, status); });
 }
 
 SOFTIB_ABI int __fxstat64(int version, int fd, struct stat64* status) noexcept;
 SOFTIB_ABI int __fxstat64(int version, int fd, struct stat64* status) noexcept {
-  if (!is_channel(fd)) return next_fxstat64.get()(version, fd, status);
-  describe_device(*status);
-  return 0;
+  return stat_descriptor(fd, *status, [&] { return next_fxstat64.get()(version, fd, status); });
 }
 // NOLINTEND(bugprone-reserved-identifier)

@@ -39,12 +39,12 @@ int fail(int error) {
   return -1;
 }
 
-/// Calls `own` with the path if it is one of the view, else `next`. `failed` is returned, with
-/// ENOMEM, if memory is exhausted.
+/// Calls `own` with the path if it is one of the view, else `next`. A relative path is one below
+/// `folder`. `failed` is returned, with ENOMEM, if memory is exhausted.
 template <class Own, class Next, class Value>
-Value by_path(const char* path, Value failed, Own own, Next next) {
+Value by_path_at(int folder, const char* path, Value failed, Own own, Next next) {
   try {
-    if (const auto ours = view::own_path(path)) {
+    if (const auto ours = view::own_path_at(folder, path)) {
       const softib::NoCancellation whole;
       return own(*ours);
     }
@@ -55,11 +55,22 @@ Value by_path(const char* path, Value failed, Own own, Next next) {
   return next();
 }
 
-/// As by_path(), for stat(2) in all of its forms.
+template <class Own, class Next, class Value>
+Value by_path(const char* path, Value failed, Own own, Next next) {
+  return by_path_at(AT_FDCWD, path, failed, own, next);
+}
+
+/// The path of a call that with AT_EMPTY_PATH is about the folder itself.
+const char* or_folder(const char* path, int flags) {
+  const bool is_folder = (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == '\0';
+  return is_folder ? "." : path;
+}
+
+/// As by_path_at(), for stat(2) in all of its forms.
 template <class Status, class Next>
-int stat_by_path(const char* path, Status* status, Next next) {
-  return by_path(
-      path, -1,
+int stat_at(int folder, const char* path, int flags, Status* status, Next next) {
+  return by_path_at(
+      folder, or_folder(path, flags), -1,
       [&](const std::string& own) {
         struct stat found {};
         const int done = view::stat_file(own, found);
@@ -67,6 +78,10 @@ int stat_by_path(const char* path, Status* status, Next next) {
         return done;
       },
       next);
+}
+template <class Status, class Next>
+int stat_by_path(const char* path, Status* status, Next next) {
+  return stat_at(AT_FDCWD, path, 0, status, next);
 }
 
 int fill(const struct stat& from, struct statx& to) {
@@ -116,11 +131,32 @@ bool is_folder(const view::Tree& tree, const std::string& path) {
 
 DIR* open_view_folder(const std::string& path) {
   const view::Tree tree = view::process_tree();
-  return is_folder(tree, path) ? view::keep({view::entries_of(tree, path)}) : nullptr;
+  return is_folder(tree, path) ? view::keep({path, view::entries_of(tree, path)}) : nullptr;
+}
+
+/// fdopendir(3), which takes the descriptor over if it succeeds.
+DIR* take_view_folder(const std::string& path, int fd) {
+  DIR* const stream = open_view_folder(path);
+  if (stream != nullptr) view::open_folder(stream)->fd.reset(fd);
+  return stream;
+}
+
+int descriptor_of(view::OpenFolder& folder) {
+  if (!folder.fd) folder.fd.reset(view::open_file(folder.path, O_DIRECTORY | O_CLOEXEC));
+  return folder.fd.get();
 }
 
 dirent* read_view_folder(view::OpenFolder& folder) {
   return folder.next < folder.entries.size() ? &folder.entries[folder.next++] : nullptr;
+}
+
+/// readdir_r(3), for entries of either name.
+template <class Dirent>
+int read_into(view::OpenFolder& folder, Dirent* entry, Dirent** result) {
+  const auto* const found = read_view_folder(folder);
+  if (found != nullptr) std::memcpy(entry, found, sizeof *entry);
+  *result = found == nullptr ? nullptr : entry;
+  return 0;
 }
 
 /// scandir(3), for entries of either name.
@@ -167,12 +203,21 @@ using FOpen = std::FILE*(const char*, const char*);
 using OpenDir = DIR*(const char*);
 using ReadDir = dirent*(DIR*);
 using ReadDir64 = dirent64*(DIR*);
+using ReadDirR = int(DIR*, dirent*, dirent**);
+using ReadDirR64 = int(DIR*, dirent64*, dirent64**);
+using FDOpenDir = DIR*(int);
 using OfDir = int(DIR*);
 using RewindDir = void(DIR*);
+using TellDir = long(DIR*);
+using SeekDir = void(DIR*, long);
 using ScanDir = int(const char*, dirent***, int (*)(const dirent*),
                     int (*)(const dirent**, const dirent**));
 using ScanDir64 = int(const char*, dirent64***, int (*)(const dirent64*),
                       int (*)(const dirent64**, const dirent64**));
+using ScanDirAt = int(int, const char*, dirent***, int (*)(const dirent*),
+                      int (*)(const dirent**, const dirent**));
+using ScanDirAt64 = int(int, const char*, dirent64***, int (*)(const dirent64*),
+                        int (*)(const dirent64**, const dirent64**));
 
 constinit NextFunction<PathStat> next_stat{"stat"};
 constinit NextFunction<PathStat64> next_stat64{"stat64"};
@@ -200,11 +245,18 @@ constinit NextFunction<FOpen> next_fopen64{"fopen64"};
 constinit NextFunction<OpenDir> next_opendir{"opendir"};
 constinit NextFunction<ReadDir> next_readdir{"readdir"};
 constinit NextFunction<ReadDir64> next_readdir64{"readdir64"};
+constinit NextFunction<ReadDirR> next_readdir_r{"readdir_r"};
+constinit NextFunction<ReadDirR64> next_readdir64_r{"readdir64_r"};
+constinit NextFunction<FDOpenDir> next_fdopendir{"fdopendir"};
 constinit NextFunction<OfDir> next_closedir{"closedir"};
 constinit NextFunction<OfDir> next_dirfd{"dirfd"};
 constinit NextFunction<RewindDir> next_rewinddir{"rewinddir"};
+constinit NextFunction<TellDir> next_telldir{"telldir"};
+constinit NextFunction<SeekDir> next_seekdir{"seekdir"};
 constinit NextFunction<ScanDir> next_scandir{"scandir"};
 constinit NextFunction<ScanDir64> next_scandir64{"scandir64"};
+constinit NextFunction<ScanDirAt> next_scandirat{"scandirat"};
+constinit NextFunction<ScanDirAt64> next_scandirat64{"scandirat64"};
 
 /// Those that POSIX lists as async-signal-safe.
 __attribute__((constructor)) void find_next_of_view() {
@@ -239,19 +291,19 @@ SOFTIB_ABI int lstat64(const char* path, struct stat64* status) noexcept {
 }
 
 SOFTIB_ABI int fstatat(int folder, const char* path, struct stat* status, int flags) noexcept {
-  return stat_by_path(path, status,
-                      [&] { return next_fstatat.get()(folder, path, status, flags); });
+  return stat_at(folder, path, flags, status,
+                 [&] { return next_fstatat.get()(folder, path, status, flags); });
 }
 
 SOFTIB_ABI int fstatat64(int folder, const char* path, struct stat64* status, int flags) noexcept {
-  return stat_by_path(path, status,
-                      [&] { return next_fstatat64.get()(folder, path, status, flags); });
+  return stat_at(folder, path, flags, status,
+                 [&] { return next_fstatat64.get()(folder, path, status, flags); });
 }
 
 SOFTIB_ABI int statx(int folder, const char* path, int flags, unsigned mask,
                      struct statx* status) noexcept {
-  return by_path(
-      path, -1,
+  return by_path_at(
+      folder, or_folder(path, flags), -1,
       [&](const std::string& own) {
         struct stat found {};
         return view::stat_file(own, found) == 0 ? fill(found, *status) : -1;
@@ -285,16 +337,16 @@ SOFTIB_ABI int __fxstatat(int version, int folder, const char* path, struct stat
                           int flags) noexcept;
 SOFTIB_ABI int __fxstatat(int version, int folder, const char* path, struct stat* status,
                           int flags) noexcept {
-  return stat_by_path(path, status,
-                      [&] { return next_fxstatat.get()(version, folder, path, status, flags); });
+  return stat_at(folder, path, flags, status,
+                 [&] { return next_fxstatat.get()(version, folder, path, status, flags); });
 }
 
 SOFTIB_ABI int __fxstatat64(int version, int folder, const char* path, struct stat64* status,
                             int flags) noexcept;
 SOFTIB_ABI int __fxstatat64(int version, int folder, const char* path, struct stat64* status,
                             int flags) noexcept {
-  return stat_by_path(path, status,
-                      [&] { return next_fxstatat64.get()(version, folder, path, status, flags); });
+  return stat_at(folder, path, flags, status,
+                 [&] { return next_fxstatat64.get()(version, folder, path, status, flags); });
 }
 
 SOFTIB_ABI char* __realpath_chk(const char* path, char* resolved, std::size_t room) noexcept;
@@ -335,8 +387,9 @@ SOFTIB_ABI int euidaccess(const char* path, int mode) noexcept {
 SOFTIB_ABI int eaccess(const char* path, int mode) noexcept { return euidaccess(path, mode); }
 
 SOFTIB_ABI int faccessat(int folder, const char* path, int mode, int flags) noexcept {
-  return by_path(
-      path, -1, [&](const std::string& own) { return view::access_file(own, mode); },
+  return by_path_at(
+      folder, or_folder(path, flags), -1,
+      [&](const std::string& own) { return view::access_file(own, mode); },
       [&] { return next_faccessat.get()(folder, path, mode, flags); });
 }
 
@@ -347,8 +400,8 @@ SOFTIB_ABI ssize_t readlink(const char* path, char* to, std::size_t room) noexce
 }
 
 SOFTIB_ABI ssize_t readlinkat(int folder, const char* path, char* to, std::size_t room) noexcept {
-  return by_path(
-      path, ssize_t{-1}, [&](const std::string& own) -> ssize_t { return read_link(own); },
+  return by_path_at(
+      folder, path, ssize_t{-1}, [&](const std::string& own) -> ssize_t { return read_link(own); },
       [&] { return next_readlinkat.get()(folder, path, to, room); });
 }
 
@@ -371,6 +424,19 @@ SOFTIB_ABI DIR* opendir(const char* path) {
                  [&] { return next_opendir.get()(path); });
 }
 
+SOFTIB_ABI DIR* fdopendir(int fd) {
+  try {
+    if (const auto own = view::opened_path(fd)) {
+      const softib::NoCancellation whole;
+      return take_view_folder(*own, fd);
+    }
+  } catch (const std::exception&) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return next_fdopendir.get()(fd);
+}
+
 SOFTIB_ABI dirent* readdir(DIR* stream) {
   auto* const folder = view::open_folder(stream);
   return folder == nullptr ? next_readdir.get()(stream) : read_view_folder(*folder);
@@ -382,6 +448,18 @@ SOFTIB_ABI dirent64* readdir64(DIR* stream) {
                            : reinterpret_cast<dirent64*>(read_view_folder(*folder));
 }
 
+SOFTIB_ABI int readdir_r(DIR* stream, dirent* entry, dirent** result) {
+  auto* const folder = view::open_folder(stream);
+  return folder == nullptr ? next_readdir_r.get()(stream, entry, result)
+                           : read_into(*folder, entry, result);
+}
+
+SOFTIB_ABI int readdir64_r(DIR* stream, dirent64* entry, dirent64** result) {
+  auto* const folder = view::open_folder(stream);
+  return folder == nullptr ? next_readdir64_r.get()(stream, entry, result)
+                           : read_into(*folder, entry, result);
+}
+
 SOFTIB_ABI int closedir(DIR* stream) {
   auto* const folder = view::open_folder(stream);
   if (folder == nullptr) return next_closedir.get()(stream);
@@ -390,13 +468,25 @@ SOFTIB_ABI int closedir(DIR* stream) {
 }
 
 SOFTIB_ABI int dirfd(DIR* stream) noexcept {
-  return view::open_folder(stream) == nullptr ? next_dirfd.get()(stream) : fail(ENOTSUP);
+  auto* const folder = view::open_folder(stream);
+  return folder == nullptr ? next_dirfd.get()(stream) : descriptor_of(*folder);
 }
 
 SOFTIB_ABI void rewinddir(DIR* stream) noexcept {
   auto* const folder = view::open_folder(stream);
   if (folder == nullptr) return next_rewinddir.get()(stream);
   folder->next = 0;
+}
+
+SOFTIB_ABI long telldir(DIR* stream) noexcept {
+  auto* const folder = view::open_folder(stream);
+  return folder == nullptr ? next_telldir.get()(stream) : static_cast<long>(folder->next);
+}
+
+SOFTIB_ABI void seekdir(DIR* stream, long position) noexcept {
+  auto* const folder = view::open_folder(stream);
+  if (folder == nullptr) return next_seekdir.get()(stream, position);
+  folder->next = static_cast<std::size_t>(std::max(position, 0L));
 }
 
 SOFTIB_ABI int scandir(const char* path, dirent*** list, int (*filter)(const dirent*),
@@ -411,4 +501,19 @@ SOFTIB_ABI int scandir64(const char* path, dirent64*** list, int (*filter)(const
   return by_path(
       path, -1, [&](const std::string& own) { return scan(own, list, filter, compare); },
       [&] { return next_scandir64.get()(path, list, filter, compare); });
+}
+
+SOFTIB_ABI int scandirat(int at, const char* path, dirent*** list, int (*filter)(const dirent*),
+                         int (*compare)(const dirent**, const dirent**)) {
+  return by_path_at(
+      at, path, -1, [&](const std::string& own) { return scan(own, list, filter, compare); },
+      [&] { return next_scandirat.get()(at, path, list, filter, compare); });
+}
+
+SOFTIB_ABI int scandirat64(int at, const char* path, dirent64*** list,
+                           int (*filter)(const dirent64*),
+                           int (*compare)(const dirent64**, const dirent64**)) {
+  return by_path_at(
+      at, path, -1, [&](const std::string& own) { return scan(own, list, filter, compare); },
+      [&] { return next_scandirat64.get()(at, path, list, filter, compare); });
 }

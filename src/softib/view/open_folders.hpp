@@ -1,4 +1,4 @@
-// Folders of the view that the program has opened with opendir(3), and reads.
+// Folders of the view that the program reads with readdir(3).
 #pragma once
 
 #include <dirent.h>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/view/tree.hpp"
 
 namespace softib::view {
@@ -16,8 +17,10 @@ namespace softib::view {
 
 /// What a DIR pointer stands for, if it is one of the view.
 struct OpenFolder {
+  std::string path;
   std::vector<dirent> entries;
-  std::size_t next = 0;  ///< the entry that readdir(3) returns next
+  ipoib::FileDescriptor fd{};  ///< that of fdopendir(3), or the one that dirfd(3) has returned
+  std::size_t next = 0;        ///< the entry that readdir(3) returns next
 };
 
 /// Keeps a folder until it is closed. The pointer is not dereferenced by anybody else.

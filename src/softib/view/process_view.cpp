@@ -2,10 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <climits>
 #include <cstring>
 #include <functional>
 
@@ -19,6 +24,12 @@ namespace softib::view {
 namespace {
 
 constexpr ::off_t kPage = 4096;  ///< the size that the kernel states for each attribute
+
+/// What the kernel shows of a memfd, around its name, which is the path of what it stands for.
+constexpr std::string_view kBeforeName = "/memfd:";
+constexpr std::string_view kAfterName = " (deleted)";
+
+constinit std::atomic<bool> has_opened = false;
 
 int fail(int error) {
   errno = error;
@@ -45,6 +56,29 @@ std::optional<std::string> own_path(const char* path) {
   const bool may_be = *path == '/' && (std::strstr(path, "infiniband") != nullptr ||
                                        std::strstr(path, "rdma_cm") != nullptr);
   return may_be ? Tree::own_path(path) : std::nullopt;
+}
+
+std::optional<std::string> own_path_at(int folder, const char* path) {
+  const bool is_relative = path != nullptr && *path != '\0' && *path != '/';
+  if (!is_relative || folder == AT_FDCWD) return own_path(path);
+  const auto at = opened_path(folder);
+  return at ? own_path((*at + '/' + path).c_str()) : std::nullopt;
+}
+
+std::optional<std::string> opened_path(int fd) {
+  if (!has_opened.load(std::memory_order_relaxed)) return std::nullopt;
+  std::array<char, PATH_MAX> target;
+  const int before = errno;
+  // By a system call, since this library defines readlinkat(), which asks the view.
+  std::array<char, 32> link{"/proc/self/fd/"};
+  std::to_chars(link.data() + std::strlen(link.data()), link.end() - 1, fd);
+  const auto size = ::syscall(SYS_readlinkat, AT_FDCWD, link.data(), target.data(), target.size());
+  errno = before;
+  std::string_view name(target.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (!name.starts_with(kBeforeName) || !name.ends_with(kAfterName)) return std::nullopt;
+  name.remove_prefix(kBeforeName.size());
+  name.remove_suffix(kAfterName.size());
+  return Tree::own_path(name);
 }
 
 std::vector<ShownHca> process_hcas() {
@@ -78,15 +112,16 @@ int open_file(const std::string& path, int flags) {
   const Entry* const entry = tree.find(path);
   if (entry == nullptr) return fail((flags & O_CREAT) != 0 ? EACCES : ENOENT);
   if (entry->kind == Entry::Kind::device) return fail(ENXIO);
-  if (entry->kind == Entry::Kind::folder) return fail(ENOTSUP);
-  if ((flags & O_DIRECTORY) != 0) return fail(ENOTDIR);
-  if ((flags & O_ACCMODE) != O_RDONLY) return fail(EACCES);
+  const bool is_folder = entry->kind == Entry::Kind::folder;
+  if (!is_folder && (flags & O_DIRECTORY) != 0) return fail(ENOTDIR);
+  if ((flags & O_ACCMODE) != O_RDONLY) return fail(is_folder ? EISDIR : EACCES);
   const auto close_on_exec = (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0U;
   ipoib::FileDescriptor file(::memfd_create(path.c_str(), close_on_exec | MFD_ALLOW_SEALING));
   if (!file) return -1;
   const auto size = static_cast<ssize_t>(entry->text.size());
   if (::pwrite(file.get(), entry->text.data(), entry->text.size(), 0) != size) return fail(ENOSPC);
   ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  has_opened = true;
   return file.release();
 }
 

@@ -47,8 +47,8 @@ TEST(Change, BecomesARequest) {
             R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0,)"
             R"("corrupt":0,"cm_loss":0,"seed":0})");
   EXPECT_EQ(parsed(words("qp a error")), R"({"command":"fail-qps","hca":"a","qpn":0})");
-  EXPECT_EQ(parsed(words("qp a error 0x40001")),
-            R"({"command":"fail-qps","hca":"a","qpn":262145})");
+  EXPECT_EQ(parsed(words("qp a error 0x100001")),
+            R"({"command":"fail-qps","hca":"a","qpn":1048577})");
   EXPECT_EQ(parsed(words("address a 10.1.0.1")),
             R"({"command":"add-address","hca":"a","address":"10.1.0.1"})");
   EXPECT_EQ(parsed(words("address delete fd01::0:1 delete")),
@@ -97,7 +97,7 @@ TEST(Change, AcceptsTheLimitsOfEachValue) {
        {"lid a 1", "lid a 0xbfff", "pkey 1 a 0", "pkey 0x7fff a 31", "mtu a 256", "mtu a 4096",
         "link a delay 0", "link a delay 10000", "link a loss 0", "link a loss 100",
         "cable a overruns 0", "cable a overruns 255", "link a corrupt 100", "link a seed 1",
-        "link a seed 4294967295", "qp a error 0x040000", "qp a error 0xfffffe"}) {
+        "link a seed 4294967295", "qp a error 0x100000", "qp a error 0xfffffe"}) {
     EXPECT_TRUE(parse_change(words(change))) << change << ": " << parsed(words(change));
   }
 }
@@ -178,14 +178,14 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
   EXPECT_THAT(parsed(words("qp a ready")), HasSubstr("not a valid state of a queue pair (error)"));
   for (const char* qpn : {"0", "1", "262143", "0xffffff", "all"}) {
     EXPECT_THAT(parsed({"qp", "a", "error", qpn}),
-                HasSubstr("is not a valid queue pair number (262144 to 16777214)"));
+                HasSubstr("is not a valid queue pair number (1048576 to 16777214)"));
   }
-  EXPECT_THAT(parsed(words("qp a error 0x40001 7")), HasSubstr("unexpected argument '7'"));
+  EXPECT_THAT(parsed(words("qp a error 0x100001 7")), HasSubstr("unexpected argument '7'"));
   EXPECT_THAT(parsed(words("address a")), HasSubstr("ADDRESS is missing"));
   EXPECT_THAT(parsed(words("address a 10.1")), HasSubstr("'10.1' is not a valid IP address"));
   EXPECT_THAT(parsed(words("address a 10.1.0.1 off")), HasSubstr("unexpected argument 'off'"));
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
-  for (const char* end : {"a[0]", "a[1", "a[]", "a[x]", "a[1]b", "a[1025]"}) {
+  for (const char* end : {"a[0]", "a[1", "a[]", "a[x]", "a[1]b", "a[4097]"}) {
     EXPECT_THAT(parsed({"cable", end, "up"}), HasSubstr("(NAME or NAME[PORT])")) << end;
   }
   EXPECT_THAT(parsed(words("cable a b c up")), HasSubstr("'c' is not a valid change of a cable"));

@@ -608,7 +608,7 @@ def queue_pairs_of_nobody_cannot_fail():
     with Subnet(SOFTIB) as subnet:
         subnet.softib("set", "hca", "a", "present")
         for arguments, reason in ((["a", "error"], "no program on 'a' has a queue pair"),
-                                  (["a", "error", "0x40000"], "has this queue pair"),
+                                  (["a", "error", "0x100000"], "has this queue pair"),
                                   (["b", "error"], "has no HCA 'b'")):
             done = softib("set", "qp", *arguments, env=dict(os.environ, SOFTIB_DIR=str(subnet.folder)))
             equal(done.returncode, 1)

@@ -72,7 +72,7 @@ def output_and_exit_code_are_the_commands():
 def hosts_are_there_before_the_command():
     with Folder() as folder:
         equal(folder.exec("--hosts", "3", "sh", "-c", NODES, SOFTIB).stdout, "3\n")
-        for hosts in ("0", "1024", "x", "-1"):
+        for hosts in ("0", "4096", "x", "-1"):
             equal(folder.exec("--hosts", hosts, "true").returncode, 2)
         equal(folder.exec().returncode, 2)
         equal(folder.exec("--mtu", "1500", "true").returncode, 2)

@@ -14,12 +14,12 @@ TEST(NodeAddresses, EachNodeHasOneOfEachFamily) {
   EXPECT_EQ(ipoib::to_string(address_of(2, IpFamily::v4)), "127.77.0.2");
   EXPECT_EQ(ipoib::to_string(address_of(258, IpFamily::v4)), "127.77.1.2");
   EXPECT_EQ(ipoib::to_string(address_of(258, IpFamily::v6)), "fd77::102");
-  for (const NodeIndex node : std::initializer_list<NodeIndex>{0, 1, 255, 256, 1023}) {
+  for (const NodeIndex node : std::initializer_list<NodeIndex>{0, 1, 255, 256, kMaxNodes - 1}) {
     for (const auto family : {IpFamily::v4, IpFamily::v6}) {
       EXPECT_EQ(node_of(address_of(node, family)), node);
     }
   }
-  for (const char* other : {"127.78.0.2", "10.77.0.2", "127.77.4.0", "fd77::1:2", "fd78::2"}) {
+  for (const char* other : {"127.78.0.2", "10.77.0.2", "127.77.16.0", "fd77::1:2", "fd78::2"}) {
     EXPECT_FALSE(node_of(ip(other))) << other;
   }
 }

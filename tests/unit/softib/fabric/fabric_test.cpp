@@ -159,14 +159,15 @@ TEST_F(FabricTest, IsEmptyBeforeAnythingIsPublished) {
   EXPECT_FALSE(in.node_at(0, Lid(0xc000)));
   EXPECT_EQ(in.port_state(5), PortState::down);
   EXPECT_EQ(in.group(Lid(0xc000)), subnet::GroupForwarding{});
-  EXPECT_EQ(in.occupied(5), 0U);
+  EXPECT_EQ(in.occupied(5), SlotSet());
 }
 
 TEST_F(FabricTest, IndicesBeyondTheTablesAreEmpty) {
   const auto in = writer();
   EXPECT_FALSE(in.node(kMaxNodes));
   EXPECT_EQ(in.port_state(kMaxNodes), PortState::down);
-  EXPECT_EQ(in.occupied(kMaxNodes), 0U);
+  EXPECT_EQ(in.occupied(kMaxNodes), SlotSet());
+  EXPECT_FALSE(in.is_occupied(kMaxNodes, 0));
   EXPECT_EQ(in.epoch(kMaxNodes, 0), 0U);
   EXPECT_EQ(in.epoch(0, QpnLayout::kSlots), 0U);
   EXPECT_EQ(in.group(subnet::group_lid(kMaxGroups)), subnet::GroupForwarding{});
@@ -179,6 +180,7 @@ TEST_F(FabricTest, NothingBehindATableIsRead) {
   out.count(0, PortCounter{}, 5);
   EXPECT_FALSE(out.node_at(0, Lid(subnet::kUnicastLids)));
   EXPECT_EQ(out.epoch(0, QpnLayout::kSlots), 0U);
+  EXPECT_FALSE(out.is_occupied(0, QpnLayout::kSlots));
 }
 
 /// Every process may write to the file.
@@ -288,14 +290,15 @@ TEST_F(FabricTest, RoutesUnicastLidsOnly) {
 
 TEST_F(FabricTest, SpreadsMulticastToThePortsOfItsRow) {
   auto out = writer();
-  for (const std::uint16_t node : std::initializer_list<std::uint16_t>{0, 5, 63, 64, 1023}) {
+  for (const std::uint16_t node :
+       std::initializer_list<std::uint16_t>{0, 5, 63, 64, kMaxNodes - 1}) {
     switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node, {node, 1});
   }
-  switches_[0].groups.set(33, PortSet().set(0).set(5).set(7).set(64).set(1023));
+  switches_[0].groups.set(33, PortSet().set(0).set(5).set(7).set(64).set(kMaxNodes - 1));
   publish(out);
   bool has_looped = true;
   EXPECT_EQ(reader().receivers(0, Lid(0xc000 + 33), 1, 1, has_looped),
-            NodeSet().set(0).set(5).set(64).set(1023));
+            NodeSet().set(0).set(5).set(64).set(kMaxNodes - 1));
   EXPECT_FALSE(has_looped);
   EXPECT_TRUE(reader().receivers(0, Lid(0xc000 + 32), 1, 1, has_looped).none());
   EXPECT_TRUE(reader().receivers(0, subnet::group_lid(kMaxGroups), 1, 1, has_looped).none());
@@ -316,7 +319,7 @@ TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
 
 TEST_F(FabricTest, GroupsForwardToTheirReceivers) {
   auto out = writer();
-  const auto group = make_group({0, 5, 63, 64, 1023});
+  const auto group = make_group({0, 5, 63, 64, kMaxNodes - 1});
   out.set_group(Lid(0xc001), group);
   EXPECT_EQ(reader().group(Lid(0xc001)), group);
   EXPECT_EQ(reader().group(Lid(0xc000)), subnet::GroupForwarding{});
@@ -331,12 +334,17 @@ TEST_F(FabricTest, EpochsWrapAroundWithoutReservedValues) {
 
 TEST_F(FabricTest, SlotsAreOccupiedIndividually) {
   auto out = writer();
-  out.set_occupied(5, 0, true);
-  out.set_occupied(5, 63, true);
-  EXPECT_EQ(out.occupied(5), 0x8000'0000'0000'0001ULL);
-  out.set_occupied(5, 0, false);
-  EXPECT_EQ(out.occupied(5), 0x8000'0000'0000'0000ULL);
-  EXPECT_EQ(out.occupied(4), 0U);
+  SlotSet slots;
+  for (const std::uint32_t slot : {0U, 63U, 64U, QpnLayout::kSlots - 1}) {
+    out.set_occupied(5, slot, true);
+    EXPECT_EQ(out.occupied(5), slots.set(slot));
+    EXPECT_TRUE(out.is_occupied(5, slot));
+    EXPECT_FALSE(out.is_occupied(5, (slot + 128) % QpnLayout::kSlots));
+  }
+  out.set_occupied(5, 64, false);
+  EXPECT_EQ(out.occupied(5), slots.reset(64));
+  EXPECT_FALSE(out.is_occupied(5, 64));
+  EXPECT_EQ(out.occupied(4), SlotSet());
 }
 
 TEST_F(FabricTest, CountersAddUpOverProcesses) {

@@ -559,7 +559,7 @@ TEST_F(SubnetProcessTest, ReclaimsTheSlotsOfKilledPrograms) {
     const auto killed = transport::ProcessSlot::take(folder_, fabric, a->node()).value();
     fabric.set_occupied(a->node(), killed.index(), true);
   }
-  const auto own = std::uint64_t{1} << a->slot();
+  const auto own = SlotSet().set(a->slot());
   ASSERT_NE(fabric.occupied(a->node()), own);
   const RunningSubnet second(folder_);
   EXPECT_EQ(fabric.occupied(a->node()), own);
@@ -578,7 +578,7 @@ TEST_F(SubnetProcessTest, KeepsAnHcaWhoseSlotIsLockedButNotMarked) {
   const auto node = control::request_attach(folder_, {"a"}).value();
   auto fabric = fabric::Fabric::open(folder_.fabric()).value();
   auto slot = transport::ProcessSlot::take(folder_, fabric, node).value();
-  ASSERT_EQ(fabric.occupied(node), 0U);
+  ASSERT_EQ(fabric.occupied(node), SlotSet());
   EXPECT_EQ(request(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();
   EXPECT_TRUE(std::filesystem::exists(folder_.slot_socket(node, 0)));

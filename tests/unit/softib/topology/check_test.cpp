@@ -50,7 +50,7 @@ TEST(TopologyCheck, NamesWhatIsInvalid) {
       {"width or speed", [](Topology& t) { t.cables[0].speed = 8; }},
       {"width or speed", [](Topology& t) { t.cables[0].extended_speed = 16; }},
       {"more than 1024 switches", [](Topology& t) { t.switches.resize(kMaxSwitches + 1); }},
-      {"more than 1023 HCAs", [](Topology& t) { t.hcas.resize(kMaxHcas + 1); }},
+      {"more than 4095 HCAs", [](Topology& t) { t.hcas.resize(kMaxHcas + 1); }},
   };
   for (const auto& fault : faults) {
     Topology topology = small_topology();

@@ -432,7 +432,7 @@ TEST(NetFile, NodesAreLimited) {
   for (std::size_t i = 0; i < kMaxHcas; ++i) hcas += "Ca 2 \"h" + std::to_string(i) + "\"\n";
   EXPECT_EQ(parse(switches + hcas).topology.hcas.size(), kMaxHcas);
   EXPECT_EQ(error_of(switches + "Switch 1 \"x\""), "f:1025:10: more than 1024 switches");
-  EXPECT_EQ(error_of(hcas + "Hca 1 \"x\""), "f:1024:7: more than 1023 HCAs");
+  EXPECT_EQ(error_of(hcas + "Hca 1 \"x\""), "f:4096:7: more than 4095 HCAs");
 }
 
 TEST(NetFile, LineEndsAndByteOrderMarksOfOtherSystems) {

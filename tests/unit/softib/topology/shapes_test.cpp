@@ -104,7 +104,7 @@ TEST(Shapes, LineAndStar) {
 
 TEST(Shapes, ErrorsStateGrammarAndLimits) {
   for (const char* each :
-       {"fat-tree:5", "fat-tree:0", "fat-tree:16", "fat-tree:46,2", "fat-tree:4,4", "fat-tree:4,1",
+       {"fat-tree:5", "fat-tree:0", "fat-tree:26", "fat-tree:92,2", "fat-tree:4,4", "fat-tree:4,1",
         "fat-tree:4,2,1", "fat-tree:", "fat-tree:x", "fat-tree:-4", "fat-tree:4,",
         "fat-tree:65536,2", "fat-tree:99999999999"}) {
     const auto made = make_shape(each);
@@ -113,7 +113,7 @@ TEST(Shapes, ErrorsStateGrammarAndLimits) {
     EXPECT_THAT(made.error().message, HasSubstr(each));
   }
   for (const char* each :
-       {"torus:3", "torus:1x3", "torus:3x3x3x3", "torus:32x32", "torus:33x32,0", "torus:3x3,255",
+       {"torus:3", "torus:1x3", "torus:3x3x3x3", "torus:32x32,4", "torus:33x32,0", "torus:3x3,255",
         "torus:3x3,1,1", "torus:3,3", "torus:3x,1", "torus:1024x1024x1024"}) {
     const auto made = make_shape(each);
     ASSERT_FALSE(made.has_value()) << each;
@@ -126,7 +126,7 @@ TEST(Shapes, ErrorsStateGrammarAndLimits) {
     ASSERT_FALSE(made.has_value()) << each;
     EXPECT_THAT(made.error().message, HasSubstr("dragonfly:A,P,H[,GROUPS] with"));
   }
-  for (const char* each : {"line:0", "line:1024", "line:1025,0", "line:1,253", "line:1,1,1"}) {
+  for (const char* each : {"line:0", "line:1024,4", "line:1025,0", "line:1,253", "line:1,1,1"}) {
     EXPECT_FALSE(make_shape(each).has_value()) << each;
   }
   for (const char* each : {"star:0", "star:255", "star:1,1"}) {

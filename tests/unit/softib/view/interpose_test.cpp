@@ -36,6 +36,10 @@ int __fxstatat64(int version, int folder, const char* path, struct stat64* statu
 char* __realpath_chk(const char* path, char* resolved, std::size_t room) noexcept;
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
+int __openat_2(int folder, const char* path, int flags);
+int __openat64_2(int folder, const char* path, int flags);
+int __fxstat(int version, int fd, struct stat* status) noexcept;
+int __fxstat64(int version, int fd, struct stat64* status) noexcept;
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -58,6 +62,13 @@ class Interposed : public ::testing::Test {
   Interposed() { subnet_.enter("host1"); }
   test::TestSubnet subnet_;
 };
+
+// Programs call them, although they are deprecated.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+constexpr auto* read_into = ::readdir_r;
+constexpr auto* read_into64 = ::readdir64_r;
+#pragma GCC diagnostic pop
 
 /// 0, or the errno value of a call that returned -1.
 int error_of(long result) { return result == -1 ? errno : 0; }
@@ -208,7 +219,9 @@ TEST_F(Interposed, FilesOfTheViewAreOpenedForReading) {
       [](auto* path, int flags) { return ::openat(AT_FDCWD, path, flags); },
       [](auto* path, int flags) { return ::openat64(AT_FDCWD, path, flags); },
       [](auto* path, int flags) { return ::__open_2(path, flags); },
-      [](auto* path, int flags) { return ::__open64_2(path, flags); }};
+      [](auto* path, int flags) { return ::__open64_2(path, flags); },
+      [](auto* path, int flags) { return ::__openat_2(AT_FDCWD, path, flags); },
+      [](auto* path, int flags) { return ::__openat64_2(AT_FDCWD, path, flags); }};
   for (const auto& call : calls) {
     for (const int close_on_exec : {0, O_CLOEXEC}) {
       const ipoib::FileDescriptor file(call(kFile, O_RDONLY | close_on_exec));
@@ -225,7 +238,7 @@ TEST_F(Interposed, FilesOfTheViewAreOpenedForReading) {
     EXPECT_EQ(error(kFile, O_WRONLY), EACCES);
     EXPECT_EQ(error(kFile, O_RDONLY | O_DIRECTORY), ENOTDIR);
     EXPECT_EQ(error(kDevice, O_RDWR), ENXIO);
-    EXPECT_EQ(error(kHca, O_RDONLY), ENOTSUP);
+    EXPECT_EQ(error(kHca, O_WRONLY), EISDIR);
     EXPECT_EQ(error(kNothing, O_RDONLY), ENOENT);
     EXPECT_EQ(error("/dev/no such", O_RDONLY), ENOENT);
     const ipoib::FileDescriptor other(call("/dev/null", O_RDWR | O_CLOEXEC));
@@ -286,7 +299,10 @@ TEST_F(Interposed, FoldersOfTheViewAreRead) {
   DIR* stream = ::opendir(kHcas);
   DIR* const another = ::opendir("/dev/infiniband");
   ASSERT_TRUE(stream != nullptr && another != nullptr);
-  EXPECT_EQ(error_of(::dirfd(stream)), ENOTSUP);
+  const int descriptor = ::dirfd(stream);
+  EXPECT_EQ(::faccessat(descriptor, "softib0/node_type", R_OK, 0), 0);
+  EXPECT_EQ(::dirfd(stream), descriptor);
+  EXPECT_EQ(::telldir(stream), 0);
   const dirent* entry = ::readdir(stream);
   ASSERT_NE(entry, nullptr);
   EXPECT_STREQ(entry->d_name, "softib0");
@@ -299,12 +315,27 @@ TEST_F(Interposed, FoldersOfTheViewAreRead) {
   ASSERT_NE(again, nullptr);
   EXPECT_STREQ(again->d_name, "softib0");
   EXPECT_EQ(::readdir64(stream), nullptr);
+  EXPECT_EQ(::telldir(stream), 1);
+  ::seekdir(stream, 0);
+  dirent room{};
+  dirent* filled = nullptr;
+  EXPECT_EQ(read_into(stream, &room, &filled), 0);
+  EXPECT_EQ(filled, &room);
+  EXPECT_STREQ(room.d_name, "softib0");
+  EXPECT_EQ(read_into(stream, &room, &filled), 0);
+  EXPECT_EQ(filled, nullptr);
+  ::seekdir(stream, -1);
+  dirent64 room64{};
+  dirent64* filled64 = nullptr;
+  EXPECT_EQ(read_into64(stream, &room64, &filled64), 0);
+  EXPECT_STREQ(room64.d_name, "softib0");
   std::vector<std::pair<std::string, int>> devices;
   while ((entry = ::readdir(another)) != nullptr)
     devices.emplace_back(entry->d_name, entry->d_type);
   EXPECT_THAT(devices, ElementsAre(std::pair("rdma_cm", DT_CHR), std::pair("umad0", DT_CHR),
                                    std::pair("uverbs0", DT_CHR)));
   EXPECT_EQ(::closedir(stream), 0);
+  EXPECT_EQ(error_of(::fcntl(descriptor, F_GETFD)), EBADF);
   EXPECT_EQ(::closedir(another), 0);
   EXPECT_EQ(error_of(::opendir(kNothing)), ENOENT);
   EXPECT_EQ(error_of(::opendir(kFile)), ENOTDIR);
@@ -315,12 +346,95 @@ TEST_F(Interposed, FoldersOfTheViewAreRead) {
   stream = ::opendir(folder.path().c_str());
   ASSERT_NE(stream, nullptr);
   EXPECT_GE(::dirfd(stream), 0);
+  const long first = ::telldir(stream);
+  EXPECT_EQ(read_into(stream, &room, &filled), 0);
+  ::seekdir(stream, first);
+  EXPECT_EQ(read_into64(stream, &room64, &filled64), 0);
+  EXPECT_STREQ(room64.d_name, room.d_name);
+  ::rewinddir(stream);
   std::vector<std::string> names;
   while ((entry = ::readdir(stream)) != nullptr) names.emplace_back(entry->d_name);
   ::rewinddir(stream);
   while ((again = ::readdir64(stream)) != nullptr) names.emplace_back(again->d_name);
   EXPECT_THAT(names, UnorderedElementsAre(".", "..", ".", ".."));
   EXPECT_EQ(::closedir(stream), 0);
+}
+
+/// As grep(1), find(1) and cp(1) go through folders.
+TEST_F(Interposed, FoldersOfTheViewHaveDescriptors) {
+  const int kOpen = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  const ipoib::FileDescriptor hcas(::open(kHcas, kOpen));
+  const ipoib::FileDescriptor hca(::openat(hcas.get(), "softib0", kOpen));
+  ASSERT_TRUE(hcas && hca);
+  using Open = int(int, const char*, int);
+  for (Open *const open :
+       {+[](int folder, const char* path, int flags) { return ::openat(folder, path, flags); },
+        +[](int folder, const char* path, int flags) { return ::openat64(folder, path, flags); },
+        ::__openat_2, ::__openat64_2}) {
+    const ipoib::FileDescriptor file(open(hca.get(), "node_type", O_RDONLY));
+    EXPECT_EQ(text_of(file.get()), "1: CA\n");
+    const ipoib::FileDescriptor same(open(hca.get(), "../softib0/./node_type", O_RDONLY));
+    EXPECT_EQ(text_of(same.get()), "1: CA\n");
+    EXPECT_EQ(error_of(open(hca.get(), "nothing", O_RDONLY)), ENOENT);
+    EXPECT_NE(error_of(open(hca.get(), "", O_RDONLY)), 0);
+    EXPECT_NE(error_of(open(hca.get(), "../../net", O_RDONLY)), 0);
+  }
+
+  // What is opened is what was looked at, by each call.
+  const auto as64 = [](struct stat* status) { return reinterpret_cast<struct stat64*>(status); };
+  for (const auto& [path, fd] : {std::pair(kHcas, hcas.get()), {kHca, hca.get()}}) {
+    struct stat expected {};
+    ASSERT_EQ(::stat(path, &expected), 0);
+    for (const auto& call : std::vector<std::function<int(int, struct stat*)>>{
+             [](int of, auto* to) { return ::fstat(of, to); },
+             [&](int of, auto* to) { return ::fstat64(of, as64(to)); },
+             [](int of, auto* to) { return ::__fxstat(kVersion, of, to); },
+             [&](int of, auto* to) { return ::__fxstat64(kVersion, of, as64(to)); },
+             [](int of, auto* to) { return ::fstatat(of, "", to, AT_EMPTY_PATH); },
+             [&](int of, auto* to) { return ::fstatat64(of, "", as64(to), AT_EMPTY_PATH); },
+             [](int of, auto* to) { return ::__fxstatat(kVersion, of, ".", to, 0); },
+             [&](int of, auto* to) { return ::__fxstatat64(kVersion, of, ".", as64(to), 0); }}) {
+      struct stat found {};
+      ASSERT_EQ(call(fd, &found), 0);
+      EXPECT_EQ(found.st_ino, expected.st_ino);
+      EXPECT_EQ(found.st_mode, mode_t{S_IFDIR | 0755});
+    }
+  }
+  struct statx found {};
+  ASSERT_EQ(::statx(hca.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found), 0);
+  EXPECT_EQ(found.stx_mode, S_IFDIR | 0755);
+  ASSERT_EQ(::statx(hca.get(), "node_type", 0, STATX_BASIC_STATS, &found), 0);
+  EXPECT_EQ(found.stx_mode, S_IFREG | 0444);
+  struct stat status {};
+  EXPECT_EQ(error_of(::fstatat(hca.get(), "", &status, 0)), ENOENT);
+  EXPECT_EQ(error_of(::faccessat(hca.get(), "node_type", W_OK, 0)), EACCES);
+  std::array<char, 8> link{};
+  EXPECT_EQ(error_of(::readlinkat(hca.get(), "node_type", link.data(), link.size())), EINVAL);
+
+  // A duplicate is the same folder, and fdopendir() takes it over.
+  ipoib::FileDescriptor copy(::fcntl(hcas.get(), F_DUPFD_CLOEXEC, 0));
+  DIR* const stream = ::fdopendir(copy.get());
+  ASSERT_NE(stream, nullptr);
+  EXPECT_EQ(::dirfd(stream), copy.get());
+  EXPECT_STREQ(::readdir(stream)->d_name, "softib0");
+  EXPECT_EQ(::closedir(stream), 0);
+  EXPECT_EQ(error_of(::fcntl(copy.release(), F_GETFD)), EBADF);
+  const ipoib::FileDescriptor file(::open(kFile, O_RDONLY));
+  EXPECT_EQ(error_of(::fdopendir(file.get())), ENOTDIR);
+  EXPECT_EQ(::fcntl(file.get(), F_GETFD), 0) << "stays open";
+
+  // Others.
+  const test::TemporaryFolder folder;
+  const ipoib::FileDescriptor other(::open(folder.path().c_str(), kOpen));
+  EXPECT_EQ(error_of(::openat(other.get(), "softib0", O_RDONLY)), ENOENT);
+  ASSERT_EQ(::fstat(other.get(), &status), 0);
+  struct stat expected {};
+  ASSERT_EQ(::stat(folder.path().c_str(), &expected), 0);
+  EXPECT_EQ(status.st_ino, expected.st_ino);
+  DIR* const others = ::fdopendir(::fcntl(other.get(), F_DUPFD_CLOEXEC, 0));
+  ASSERT_NE(others, nullptr);
+  EXPECT_NE(::readdir(others), nullptr);
+  EXPECT_EQ(::closedir(others), 0);
 }
 
 template <class Dirent>
@@ -365,6 +479,13 @@ void check_scans(Call call) {
 TEST_F(Interposed, FoldersAreScanned) {
   check_scans<dirent>(::scandir);
   check_scans<dirent64>(::scandir64);
+  check_scans<dirent>([](auto... rest) { return ::scandirat(AT_FDCWD, rest...); });
+  check_scans<dirent64>([](auto... rest) { return ::scandirat64(AT_FDCWD, rest...); });
+  const ipoib::FileDescriptor hca(::open(kHca, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_THAT(
+      scanned<dirent>(
+          "ports", [&](auto... rest) { return ::scandirat(hca.get(), rest...); }, nullptr, nullptr),
+      ElementsAre("1"));
 }
 
 TEST_F(Interposed, AFailedHcaIsNotThere) {
