@@ -15,7 +15,7 @@ namespace ipoib::sim {
 
 struct ScaleOptions {
   std::uint32_t links = 1000;
-  /// Links on each port, each in a partition of its own: the emulated subnet has at most 1023
+  /// Links on each port, each in a partition of its own: the emulated subnet has at most 4095
   /// ports.
   std::uint32_t partitions = 1;
   /// The HCAs are spread evenly over the leaf switches of a fat tree of three levels, whose

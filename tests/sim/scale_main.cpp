@@ -212,7 +212,7 @@ int run(int argc, char** argv) {
   add("day", "random faults");
   add("links", po::value(&options.subnet.links)->default_value(1000));
   add("partitions", po::value(&options.subnet.partitions)->default_value(1),
-      "links on each port; at most 1023 ports");
+      "links on each port; at most 4095 ports");
   add("switch-ports", po::value(&options.subnet.switch_ports)->default_value(0),
       "of each switch of a fat tree of three levels; 0: one switch");
   add("peers", po::value(&peers)->default_value(peers), "of each link on the tree");
