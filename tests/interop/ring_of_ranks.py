@@ -19,7 +19,7 @@ parser.add_argument("--ranks", type=int, default=20)
 parser.add_argument("--neighbours", type=int, action="append")
 arguments = parser.parse_args()
 RANKS, ROUNDS = arguments.ranks, 10
-RANKS_OF_HOST = 64  # which an HCA has room for
+RANKS_OF_HOST = 256  # which an HCA has room for
 # What a rank may cost, with what this program takes: three descriptors of its standard streams, one of its completion
 # channel, and 12 KiB of messages for each neighbour.
 DESCRIPTORS, DESCRIPTORS_OF_NEIGHBOUR = 16, 2

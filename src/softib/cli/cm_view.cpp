@@ -149,7 +149,7 @@ json::object cm_process_json(const std::string& node, int pid, const fabric::CmT
 
 json::object cm_json(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
   json::array processes;
-  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+  for (NodeIndex index = 0; index < fabric.nodes(); ++index) {
     const auto node = fabric.node(index);
     if (!node) continue;
     for (const auto& process : fabric::attached_processes(fabric, folder, index)) {

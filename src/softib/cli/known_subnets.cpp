@@ -109,7 +109,7 @@ std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder) {
     }
     return subnet;
   }
-  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+  for (NodeIndex index = 0; index < fabric->nodes(); ++index) {
     if (fabric->node_version(index) == 0 || !fabric->node(index)) continue;
     if (index != kSubnetNode) ++subnet.hcas;
     for (const auto& process : fabric::attached_processes(*fabric, folder, index)) {

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -74,6 +76,11 @@ bool Fabric::is_file(int fd) const {
   return ::fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
+NodeIndex Fabric::nodes() const {
+  const auto all = std::atomic_ref(layout_->header.nodes).load(std::memory_order_acquire);
+  return static_cast<NodeIndex>(std::min<std::uint64_t>(all, kMaxNodes));
+}
+
 std::uint32_t Fabric::node_version(NodeIndex node) const {
   return node < kMaxNodes ? layout_->nodes[node].version() : 0;
 }
@@ -85,7 +92,7 @@ std::optional<subnet::Node> Fabric::node(NodeIndex node) const {
 }
 
 std::optional<NodeIndex> Fabric::find(std::string_view name) const {
-  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+  for (NodeIndex i = 0; i < nodes(); ++i) {
     if (node_version(i) == 0) continue;
     if (const auto found = node(i); found && found->name == name) return subnet::hca_of(i, *found);
   }
@@ -97,7 +104,7 @@ std::optional<NodeIndex> Fabric::find(const IpAddress& address) const {
     return node(*by_default) ? by_default : std::nullopt;
   }
   if (!check_address(address)) return std::nullopt;
-  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+  for (NodeIndex i = 0; i < nodes(); ++i) {
     PublishedNode::Value words;
     if (node_version(i) == 0 || !layout_->nodes[i].read(words)) continue;
     if (has_address(words, address) && decode(words)) return i;
@@ -314,7 +321,7 @@ std::optional<subnet::GroupForwarding> Fabric::group(Lid mlid) const {
 
 subnet::SubnetSnapshot Fabric::snapshot() const {
   subnet::SubnetSnapshot all;
-  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+  for (NodeIndex i = 0; i < nodes(); ++i) {
     if (auto found = node(i)) all.nodes.push_back({i, std::move(*found)});
   }
   for (SwitchIndex at = 0; at < count_.switches; ++at) {
@@ -373,7 +380,7 @@ std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t slot) {
   auto& epoch = layout_->slots[node].epochs[slot];
   const std::uint32_t before = epoch.load(std::memory_order_relaxed);
   const std::uint32_t now = before >= QpnLayout::kMaxEpoch ? 1 : before + 1;
-  epoch.store(now, std::memory_order_release);
+  epoch.store(static_cast<std::uint8_t>(now), std::memory_order_release);
   return now;
 }
 

@@ -121,6 +121,8 @@ class Fabric {
 
   /// The tables, for subnet::follow() and subnet::spread().
   [[nodiscard]] SwitchIndex size() const { return count_.switches; }
+  /// All nodes have a lower index.
+  [[nodiscard]] NodeIndex nodes() const;
   [[nodiscard]] const SwitchCount& switches() const { return count_; }
   [[nodiscard]] std::optional<SwitchPort> exit(SwitchIndex at, Lid lid) const;
   [[nodiscard]] subnet::Peer peer(SwitchIndex at, SwitchPort port) const;
@@ -180,6 +182,9 @@ class FabricWriter : public Fabric {
 
   /// Whether the file existed; snapshot() returns what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
+  /// Makes room for a node. Fails if the file system is full.
+  [[nodiscard]] ipoib::Result<void> reserve(NodeIndex index);
+  /// There has to be room for the node.
   void set_node(NodeIndex index, const subnet::Node& node);
   /// The epochs of the index stay, so QPNs of dead processes are not reused soon.
   void remove_node(NodeIndex index);
@@ -194,9 +199,11 @@ class FabricWriter : public Fabric {
   bool set_captures(NodeIndex node, std::uint64_t captures);
 
  private:
-  FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}
+  FabricWriter(Fabric&& fabric, std::string path, bool adopted)
+      : Fabric(std::move(fabric)), path_(std::move(path)), adopted_(adopted) {}
   /// To be called when a change is complete.
   void changed();
+  std::string path_;
   bool adopted_;
 };
 

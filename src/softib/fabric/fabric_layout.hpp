@@ -41,12 +41,13 @@ struct FabricHeader {
   std::uint64_t size;
   std::uint64_t checks;   ///< subnet::CheckSet of all ports of switches
   std::uint64_t changes;  ///< see Fabric::changes()
+  std::uint64_t nodes;    ///< see Fabric::nodes()
 };
 
 /// The part that the processes of a node write.
 struct alignas(64) NodeSlots {
   std::array<std::atomic<std::uint64_t>, QpnLayout::kSlots / 64> occupied;
-  std::array<std::atomic<std::uint32_t>, QpnLayout::kSlots> epochs;
+  std::array<std::atomic<std::uint8_t>, QpnLayout::kSlots> epochs;
   std::array<std::atomic<std::uint64_t>, kPortCounters> counters;
 };
 
@@ -85,6 +86,7 @@ struct alignas(64) PublishedSwitch {
   std::array<std::atomic<std::uint16_t>, subnet::kUnicastLids> routes;
 };
 
+/// The file has pages for the first nodes() of each array of nodes, and for all else.
 struct FabricLayout {
   alignas(64) FabricHeader header;
   std::array<PublishedNode, kMaxNodes> nodes;
@@ -112,6 +114,9 @@ struct FabricLayout {
 [[nodiscard]] constexpr std::size_t file_bytes(const SwitchCount& count) {
   return sizeof(FabricLayout) + count.switches * switch_bytes(count);
 }
+/// Nodes for which a new file has pages, and by which it grows.
+inline constexpr NodeIndex kNodesAtOnce = 256;
+static_assert(kMaxNodes % kNodesAtOnce == 0);
 static_assert(sizeof(FabricLayout) % 64 == 0 && sizeof(PublishedSwitch) % 64 == 0);
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/fabric_layout.hpp"
@@ -23,24 +24,56 @@ Error failure(const std::string& what, int code) {
   return Error{code, what + ": " + std::strerror(code)};
 }
 
+/// Allocates the pages of nodes. A full file system cannot cause SIGBUS then.
+Result<void> allocate_nodes(int fd, std::size_t first, std::size_t count) {
+  const auto allocate = [&](std::size_t array, std::size_t size) {
+    return ::posix_fallocate(fd, off_t(array + first * size), off_t(count * size));
+  };
+  using Layout = FabricLayout;
+  for (const auto& [array, size] :
+       {std::pair(offsetof(Layout, nodes), sizeof(PublishedNode)),
+        std::pair(offsetof(Layout, slots), sizeof(NodeSlots)),
+        std::pair(offsetof(Layout, violations), sizeof(Layout::violations[0]))}) {
+    if (const int code = allocate(array, size); code != 0) {
+      return failure("cannot allocate memory for more HCAs; free some space", code);
+    }
+  }
+  return {};
+}
+
+/// Allocates the pages of all but the nodes.
+Result<void> allocate_others(int fd, const SwitchCount& count) {
+  constexpr auto kBehindSlots = offsetof(FabricLayout, captures);
+  const auto switches = file_bytes(count) - sizeof(FabricLayout);
+  int code = ::ftruncate(fd, off_t(file_bytes(count))) == 0 ? 0 : errno;
+  for (const auto& [first, size] :
+       {std::pair(std::size_t{0}, sizeof(FabricHeader)),
+        std::pair(offsetof(FabricLayout, groups), sizeof(FabricLayout::groups)),
+        std::pair(kBehindSlots, sizeof(FabricLayout::captures)),
+        std::pair(sizeof(FabricLayout), switches)}) {
+    if (code == 0) code = ::posix_fallocate(fd, off_t(first), off_t(size));
+  }
+  if (code != 0) return failure("cannot allocate the fabric file; free some space", code);
+  return {};
+}
+
 /// Creates the file under a temporary name and renames it when it is complete, so no process opens
-/// an incomplete one. Allocates its pages now, so that a full file system cannot cause SIGBUS
-/// later.
+/// an incomplete one.
 Result<void> create(const std::string& path, const SwitchCount& count) {
   const std::string draft = path + ".new";
   ::unlink(draft.c_str());  // left by a process that was killed
   const auto file = open_shared(draft, IfMissing::create);
   if (!file)
     return Error{file.error().code, "cannot create " + draft + ": " + file.error().message};
-  if (const int code = ::posix_fallocate(file->get(), 0, off_t(file_bytes(count))); code != 0) {
-    return failure("cannot allocate " + draft, code);
-  }
+  if (auto done = allocate_others(file->get(), count); !done) return done;
+  if (auto done = allocate_nodes(file->get(), 0, kNodesAtOnce); !done) return done;
   FabricHeader header{};
   header.magic = kFabricMagic;
   header.version = kFabricVersion;
   header.switches = count.switches;
   header.ports = count.ports;
   header.size = file_bytes(count);
+  header.nodes = kNodesAtOnce;
   if (::pwrite(file->get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
       ::rename(draft.c_str(), path.c_str()) != 0) {
     return failure("cannot create " + path, errno);
@@ -64,13 +97,24 @@ Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path,
                              " is of a subnet with another topology; end its programs, and remove "
                              "it with `softib stop`"};
   }
-  FabricWriter writer(std::move(*fabric), exists);
+  FabricWriter writer(std::move(*fabric), path, exists);
   writer.changed();  // its predecessor may have been killed before it could say so
   return writer;
 }
 
 void FabricWriter::changed() {
   std::atomic_ref(layout_->header.changes).fetch_add(1, std::memory_order_release);
+}
+
+Result<void> FabricWriter::reserve(NodeIndex index) {
+  const std::size_t before = nodes();
+  if (index < before) return {};
+  const std::size_t more = (index - before) / kNodesAtOnce * kNodesAtOnce + kNodesAtOnce;
+  const auto file = open_shared(path_, IfMissing::fail);
+  if (!file) return file.error();
+  if (auto done = allocate_nodes(file->get(), before, more); !done) return done;
+  std::atomic_ref(layout_->header.nodes).store(before + more, std::memory_order_release);
+  return {};
 }
 
 void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {

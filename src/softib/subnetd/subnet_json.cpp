@@ -150,7 +150,7 @@ json::array switches(const fabric::Fabric& fabric, Process process) {
 json::array nodes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
                   Process process) {
   json::array list;
-  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+  for (NodeIndex index = 0; index < fabric.nodes(); ++index) {
     const auto node = fabric.node(index);
     if (!node) continue;
     json::object object = describe(*node, index);

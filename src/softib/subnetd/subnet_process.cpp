@@ -228,6 +228,10 @@ void SubnetProcess::publish_node(NodeIndex index) {
   if (const auto created = folder_.create_node(index); !created)
     log_.error("{}", created.error().message);
   log_.debug("{}: LID {}, {}", node->name, node->port.lid.value(), control::name(node->port.state));
+  if (const auto reserved = fabric_.reserve(index); !reserved) {
+    log_.error("{} cannot be used: {}", node->name, reserved.error().message);
+    return;
+  }
   fabric_.set_node(index, *node);
   publish_captures(index);
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
@@ -160,6 +161,41 @@ TEST_F(FabricTest, IsEmptyBeforeAnythingIsPublished) {
   EXPECT_EQ(in.port_state(5), PortState::down);
   EXPECT_EQ(in.group(Lid(0xc000)), subnet::GroupForwarding{});
   EXPECT_EQ(in.occupied(5), SlotSet());
+}
+
+TEST_F(FabricTest, HasPagesForTheNodesThatThereAre) {
+  auto out = writer();
+  const auto used = [&] {
+    struct stat status {};
+    EXPECT_EQ(::stat(path_.c_str(), &status), 0);
+    return status.st_blocks * 512;
+  };
+  const auto first = out.nodes();
+  const auto before = used();
+  const auto reserve = [&](NodeIndex index) { return out.reserve(index).has_value(); };
+  EXPECT_TRUE(reserve(static_cast<NodeIndex>(first - 1)));
+  EXPECT_EQ(out.nodes(), first);
+  EXPECT_EQ(used(), before);
+  EXPECT_TRUE(reserve(first));
+  const auto second = reader().nodes();
+  EXPECT_GT(second, first);
+  EXPECT_LT(second, kMaxNodes / 2);
+  const auto more = used() - before;
+  EXPECT_GT(more, 0);
+  EXPECT_TRUE(reserve(kMaxNodes - 1));
+  EXPECT_EQ(reader().nodes(), kMaxNodes);
+  EXPECT_GT(used() - before, 5 * more);
+  out.set_node(kMaxNodes - 1, make_node("last", 7));
+  EXPECT_EQ(reader().find("last"), kMaxNodes - 1);
+  EXPECT_EQ(reader().snapshot().nodes.size(), 1U);
+}
+
+TEST_F(FabricTest, WithoutRoomNoNodeIsAdded) {
+  auto out = writer();
+  std::filesystem::remove(path_);
+  const auto first = out.nodes();
+  EXPECT_FALSE(out.reserve(first).has_value());
+  EXPECT_EQ(out.nodes(), first);
 }
 
 TEST_F(FabricTest, IndicesBeyondTheTablesAreEmpty) {
