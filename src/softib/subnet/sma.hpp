@@ -77,6 +77,8 @@ class SubnetManagementAgents {
   void link_changed(SwitchIndex index);
   /// Counts an error of a port's link. An external SM gets a trap.
   void link_failed(const Attachment& at, LinkError error);
+  /// The counters of a switch's port begin with 0, since the HCA there is gone.
+  void forget(const Attachment& at) { integrity_.erase(at); }
 
   /// When on_time() must be called.
   [[nodiscard]] ipoib::TimePoint next_deadline() const {

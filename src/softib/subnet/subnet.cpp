@@ -233,6 +233,7 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
     if (state_->served[each]) state_->end_service(each, port.port.gid());
     state_->agents.link_changed(port.attachment.switch_index);
     state_->performance.forget(each, port.attachment);
+    state_->agents.forget(port.attachment);
   }
   return removed;
 }

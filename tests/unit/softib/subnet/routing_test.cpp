@@ -262,15 +262,16 @@ TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
 TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
   using ipoib::wire::PathRecord;
   SaClient client(subnet, "host-1");
-  const auto path_to = [&](int number) {
+  const auto path = [&](const Node& from, const Node& to) {
     PathRecord wanted;
-    wanted.sgid = client.gid();
-    wanted.dgid = subnet.node(host(number))->port.gid();
+    wanted.sgid = from.port.gid();
+    wanted.dgid = to.port.gid();
     const auto reply =
         client.send_request(ipoib::wire::method::kGet, ipoib::wire::attribute::kPathRecord,
                             PathRecord::kSgid | PathRecord::kDgid, wanted);
     return PathRecord::parse(reply.value().data).value();
   };
+  const auto path_to = [&](int number) { return path(client.node(), *subnet.node(host(number))); };
   const auto rate_to = [&](int number) { return ipoib::wire::rate_mbps(path_to(number).rate); };
   for (const int number : {1, 3}) ASSERT_TRUE(subnet.set_mtu(host(number), 5));
   EXPECT_EQ(path_to(3).mtu, 4) << "that of the cables between the switches";
@@ -286,6 +287,9 @@ TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
         subnet.set_cable({spine}, CableEnd{"leaf-2"}, CableSettings{.width = 1, .speed = 2}));
   }
   EXPECT_EQ(rate_to(4), 5'000U);
+  const Node& leaf = subnet.switches()[kLeaf2].node;
+  EXPECT_EQ(path(client.node(), leaf).rate, path_to(4).rate) << "to a switch";
+  EXPECT_EQ(path(leaf, client.node()).rate, path_to(4).rate) << "from a switch";
   EXPECT_EQ(rate_to(2), 40'000U);
   const ExternalPort& changed = subnet.switches()[kLeaf2].ports[3];
   EXPECT_EQ(changed.speed, 2);

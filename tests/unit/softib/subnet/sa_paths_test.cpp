@@ -1,5 +1,6 @@
 // PathRecord queries (IBA 15.2.5.16). Expected statuses and values are those of OpenSM.
 #include "sa_client.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "subnet_snapshot.hpp"
 #include "wire/path_record.hpp"
 
@@ -331,6 +332,12 @@ TEST_F(SaPaths, TooLargeTableIsRefused) {
   const auto reply = a.send_request(method::kGetTable, attribute::kPathRecord, 0, wanted);
   EXPECT_EQ(reply->status(), SaStatus::no_resources);
   EXPECT_EQ(subnet.counters().over_limit, 1U);
+  RecordTable records(400'000);
+  while (!records.is_full()) records.add(wanted);
+  const auto bytes = records.bytes().size();
+  records.add(wanted);
+  records.add(ConstBytes(std::vector<std::uint8_t>(PathRecord::kSize)));
+  EXPECT_EQ(records.bytes().size(), bytes) << "no record fits any more";
 }
 
 class SaPathsOfManyLids : public ::testing::Test {

@@ -34,6 +34,7 @@ constexpr Lid kHostLid{3};
 SubnetConfig external_sm_config() {
   SubnetConfig config;
   config.management = Management::external_sm;
+  config.mtu = 3;  // not the number of lanes
   return config;
 }
 
@@ -82,7 +83,7 @@ class SmaSet : public ::testing::Test {
     info.lid = lid;
     info.sm_lid = kManagerLid;
     info.sm_sl = ServiceLevel(2);
-    info.neighbor_mtu = 4;
+    info.neighbor_mtu = 3;
     return info;
   }
   PortInfo wanted(Lid lid, PortState state) {
@@ -165,14 +166,14 @@ TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   PortInfo info = wanted(kHostLid);
   info.gid_prefix = 0xfec0'0000'0000'0000;
   info.sm_sl = ServiceLevel(3);
-  info.neighbor_mtu = 3;
+  info.neighbor_mtu = 2;
   info.client_reregister = true;
   ASSERT_EQ(set(kHost, info, 1), 0U);
   EXPECT_EQ(port(host).lid, kHostLid);
   EXPECT_EQ(port(host).sm_lid, kManagerLid);
   EXPECT_EQ(port(host).gid_prefix, 0xfec0'0000'0000'0000U);
   EXPECT_EQ(port(host).sm_sl, ServiceLevel(3));
-  EXPECT_EQ(port(host).mtu, 3);
+  EXPECT_EQ(port(host).mtu, 2);
   EXPECT_EQ(port(host).reregister_count, 1U);
   EXPECT_EQ(port(host).state, PortState::init);
   EXPECT_EQ(port_info(kHost).lid, kHostLid);
@@ -228,7 +229,7 @@ TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
   refused([](PortInfo& info) { info.lid = Lid(0xc000); });
   refused([](PortInfo& info) { info.sm_lid = Lid(); });
   refused([](PortInfo& info) { info.neighbor_mtu = 0; });
-  refused([](PortInfo& info) { info.neighbor_mtu = 5; });  // the maximum is 2048
+  refused([](PortInfo& info) { info.neighbor_mtu = 4; });  // the maximum is 1024
   refused([](PortInfo& info) { info.port_state = 2; });
   refused([](PortInfo& info) { info.port_state = 4; });  // requires ARMED
   refused([](PortInfo& info) { info.port_state = 9; });
@@ -428,6 +429,8 @@ TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
   subnet.receive(heard, kStart);
   EXPECT_EQ(subnet.counters().drop_response, 1U);
+  ASSERT_EQ(set(kHost, wanted(kHostLid)), 0U);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever) << "its state has not changed";
   ASSERT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
   EXPECT_EQ(subnet.next_deadline(), ipoib::TimePoint()) << "the link is trained again";
 }
@@ -529,6 +532,10 @@ TEST_F(SmaSet, SwitchPortsAreBounded) {
   const auto more = subnet.add_hca("more");
   EXPECT_EQ(more.error().code, ENOSPC);
   EXPECT_NE(more.error().message.find("--sm own"), std::string::npos);
+  auto config = external_sm_config();
+  config.topology.emplace().switches = {{"one", "", Guid(), 200}, {"other", "", Guid(), 200}};
+  Subnet of_two(config);
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(of_two.add_hca("n" + std::to_string(i))) << i;
 }
 
 TEST_F(SmaSet, NewProcessKeepsTheConfiguration) {
@@ -620,10 +627,10 @@ TEST_F(SmaSetTree, BothEndsOfACableShareItsState) {
   ASSERT_EQ(set({1}, wanted(Lid(), PortState::armed), 3), 0U);
   EXPECT_EQ(port_state({1, 3}, 1), 3U);
   auto active = wanted(Lid(), PortState::active);
-  active.neighbor_mtu = 3;
+  active.neighbor_mtu = 2;
   ASSERT_EQ(set({1, 3}, active, 1), 0U);
   EXPECT_EQ(port_state({1}, 3), 4U);
-  EXPECT_EQ(port_info({1}, 3).neighbor_mtu, 3);
+  EXPECT_EQ(port_info({1}, 3).neighbor_mtu, 2);
   EXPECT_EQ(port_state({1}, 4), 2U) << "another cable";
 }
 
@@ -734,6 +741,15 @@ TEST_F(SmaSetTree, ALinkThatIsTrainedAgainHasBeenDown) {
   EXPECT_EQ(subnet.take_forwarded_mads().size(), 2U) << "both switches report it";
   ASSERT_EQ(set({1}, wanted(Lid(), PortState::down), 1), 0U);
   EXPECT_EQ(subnet.switches()[0].ports[1].links_lost, 1U) << "the port of the SM's host";
+  subnet.on_time(kStart);
+  (void)subnet.take_forwarded_mads();
+  auto disabled = wanted(Lid(20));
+  disabled.physical_state = 3;
+  ASSERT_EQ(set({1, 3, 2, 2}, disabled), 0U);
+  subnet.on_time(kStart);
+  const auto traps = subnet.take_forwarded_mads();
+  ASSERT_EQ(traps.size(), 1U);
+  EXPECT_EQ(traps[0].packet.slid, Lid(12)) << "the switch of host-4";
 }
 
 TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
@@ -1056,6 +1072,29 @@ TEST_F(LinkErrors, ALinkThatIsDownHasNone) {
   EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableState::stall).error().message,
             "the link of the cable is down: set the cable up before");
   EXPECT_EQ(subnet.set_cable(kLeaf, {}, CableSettings{.overruns = 9}).error().code, EHOSTDOWN);
+}
+
+TEST_F(LinkErrors, AnHcaThatComesAgainHasNoErrorsOfBefore) {
+  std::map<NodeIndex, PerformanceCounters> nodes;
+  PerformanceCounters at_switch;
+  Subnet counted(external_tree(), {.counters = [&](NodeIndex node) { return nodes[node]; },
+                                   .cables = [&](SwitchIndex, SwitchPort) { return at_switch; }});
+  const auto errors = [&] { return counted.switches()[0].ports[2].link_errors[0]; };
+  ASSERT_TRUE(counted.set_cable({"host-2"}, {}, CableSettings{.loss = 5000}));
+  const NodeIndex other = counted.find("host-2").value();
+  ipoib::TimePoint now = kStart;
+  const auto look = [&](std::uint64_t packets, std::uint64_t with_errors) {
+    nodes[other].transmit_packets = packets;
+    at_switch.receive_errors = with_errors;
+    counted.on_time(now += kTrapInterval);
+    return errors();
+  };
+  EXPECT_EQ(look(1000, 500), 0U);
+  ASSERT_TRUE(counted.remove_hca(other));
+  EXPECT_EQ(look(0, 7), 0U);
+  ASSERT_EQ(counted.add_hca("host-2").value(), other);
+  EXPECT_EQ(look(0, 0), 0U);
+  EXPECT_EQ(look(1, 1), 1U);
 }
 
 /// Errors count up, packets without errors down (IBA 7.12.2).
