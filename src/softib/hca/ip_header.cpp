@@ -29,17 +29,19 @@ IpHeaderBytes ip_header_of(const Grh& grh) {
     header.emit(bytes);
     return bytes;
   }
-  std::uint8_t* const ip = bytes.data() + bytes.size() - kIpv4Header;
-  ip[0] = 0x45;
-  ip[1] = grh.traffic_class;
-  ipoib::store_be(ip + 2,
-                  static_cast<std::uint16_t>(kIpv4Header + kUdpHeader + grh.payload_length));
-  ipoib::store_be(ip + 6, std::uint16_t{0x4000});
-  ip[8] = grh.hop_limit;
-  ip[9] = kUdp;
-  ipoib::store_be(ip + 12, ipv4_of(grh.sgid));
-  ipoib::store_be(ip + 16, ipv4_of(grh.dgid));
-  ipoib::store_be(ip + 10, ipoib::wire::internet_checksum(ConstBytes(ip, kIpv4Header)));
+  const auto ip = std::span(bytes).last<kIpv4Header>();
+  ipoib::ByteWriter writer(ip);
+  writer.u8(0x45);
+  writer.u8(grh.traffic_class);
+  writer.u16(static_cast<std::uint16_t>(kIpv4Header + kUdpHeader + grh.payload_length));
+  writer.u16(0);
+  writer.u16(0x4000);
+  writer.u8(grh.hop_limit);
+  writer.u8(kUdp);
+  writer.u16(0);  // the checksum, which follows
+  writer.u32(ipv4_of(grh.sgid));
+  writer.u32(ipv4_of(grh.dgid));
+  ipoib::store_be(&ip[10], ipoib::wire::internet_checksum(ip));
   return bytes;
 }
 

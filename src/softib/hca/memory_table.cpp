@@ -90,14 +90,14 @@ const MemoryTable::Slot* MemoryTable::slot_with(std::uint32_t key) const {
 ipoib::Result<MemoryRegion> MemoryTable::add(ProtectionDomain& pd, void* memory,
                                              std::uint64_t length, std::uint64_t address,
                                              int access) {
-  MemoryRegion region{&pd, static_cast<std::uint8_t*>(memory), length, address, 0, access};
+  const MemoryRegion region{&pd, static_cast<std::uint8_t*>(memory), length, address, 0, access};
   if (const auto error = validate(region, on_demand_ != nullptr)) return *error;
   const auto key = take_slot();
   if (!key) return key.error();
-  region.key = *key;
-  slot_of(*key)->use = region;
+  MemoryRegion& added = slot_of(*key)->use.emplace<MemoryRegion>(region);
+  added.key = *key;
   ++pd.users;
-  return region;
+  return added;
 }
 
 ipoib::Result<void> MemoryTable::change(std::uint32_t key, const RegionChange& change) {

@@ -122,9 +122,9 @@ struct Host {
             .send_cq = cq,
             .receive_cq = cq,
             .cap = {.max_send_wr = kQueue,
-                    .max_recv_wr = kQueue,
+                    .max_recv_wr = kQueue + 1,
                     .max_send_sge = 4,
-                    .max_recv_sge = 4,
+                    .max_recv_sge = 5,
                     .max_inline_data = 256}};
   }
   QueuePair& make_qp(ibv_qp_state state = IBV_QPS_RTS) { return make_qp(state, config()); }

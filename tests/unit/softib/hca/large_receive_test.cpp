@@ -204,6 +204,7 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   drops(&HcaCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
   drops(&HcaCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
   drops(&HcaCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
+  drops(&HcaCounters::drop_malformed, [](Bytes& bytes) { bytes.resize(bytes.size() / 2); });
   const auto headers = packet.bytes.size() - kPayload;
   packet.bytes.resize(headers + std::size_t{kSegmentCount} * 2048);
   packet.gso.size = 2048;

@@ -56,9 +56,11 @@ TEST_F(OnDemandTest, MemoryThatIsThereIsUsed) {
 TEST_F(OnDemandTest, APieceIsSentFromACopy) {
   Outbox outbox;
   (void)outbox.append();
-  (void)outbox.append();
   const std::uint8_t plain = 1;
   std::uint8_t on_demand = 2;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(outbox.add({&on_demand, &a.on_demand}, 1));
+  (void)outbox.append();
+  on_demand = 3;
   ASSERT_TRUE(outbox.add({const_cast<std::uint8_t*>(&plain), nullptr}, 1));
   ASSERT_TRUE(outbox.add({&on_demand, &a.on_demand}, 1));
   ASSERT_TRUE(outbox.add({&on_demand, &a.on_demand}, 1));
@@ -66,8 +68,9 @@ TEST_F(OnDemandTest, APieceIsSentFromACopy) {
   const auto& packet = outbox.packets()[1];
   ASSERT_EQ(packet.piece_count, 3U);
   EXPECT_EQ(packet.pieces[0].data(), &plain);
-  EXPECT_EQ(packet.pieces[1][0], 2);
-  EXPECT_EQ(packet.pieces[2][0], 2);
+  EXPECT_EQ(packet.pieces[1][0], 3);
+  EXPECT_EQ(packet.pieces[2][0], 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outbox.packets()[0].pieces[i][0], 2);
 }
 
 TEST_F(OnDemandTest, ASendFromMissingMemory) {

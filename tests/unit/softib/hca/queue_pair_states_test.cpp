@@ -186,6 +186,8 @@ TEST_F(QueuePairStatesTest, ResetDiscardsRequestsCompletionsAndAttributes) {
   EXPECT_TRUE(a.poll().empty());
   EXPECT_EQ(qp.attributes().qkey, 0U);
   EXPECT_EQ(qp.attributes().pkey_index, 0);
+  EXPECT_EQ(qp.attributes().port_num, 0);
+  EXPECT_EQ(qp.attributes().sq_psn, 0U);
   // The queues are empty, so all of their entries are free.
   a.bring(qp, IBV_QPS_RTS);
   for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);

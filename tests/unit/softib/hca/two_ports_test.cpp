@@ -169,6 +169,7 @@ TEST_F(TwoPorts, AConnectionNeedsAPathByItsPort) {
                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = 0x77;
   attr.ah_attr.dlid = 5;
   constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -178,10 +179,15 @@ TEST_F(TwoPorts, AConnectionNeedsAPathByItsPort) {
   }
   attr.ah_attr.port_num = 2;
   EXPECT_TRUE(one.hca.modify(qp, attr, kMask));
-  OutgoingPacket notification;
-  write_notification(qp.connection().attributes, qp, qp.port_attributes(), notification);
-  EXPECT_EQ(notification.port, 2);
-  EXPECT_EQ(notification.dlid, Lid(5));
+  std::array<OutgoingPacket, 2> sent;
+  ipoib::wire::ConnectedPacket request;
+  write_headers(request, qp.connection().attributes, qp, qp.port_attributes(), sent[0]);
+  write_notification(qp.connection().attributes, qp, qp.port_attributes(), sent[1]);
+  for (const auto& packet : sent) {
+    EXPECT_EQ(packet.port, 2);
+    EXPECT_EQ(packet.dlid, Lid(5));
+    EXPECT_EQ(packet.destination, Qpn(0x77));
+  }
 }
 
 TEST_F(TwoPorts, ThereIsNoThirdPort) {

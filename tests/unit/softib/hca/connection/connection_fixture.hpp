@@ -177,7 +177,8 @@ struct ConnectedHost : Host {
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = peer.value();
     attr.rq_psn = attr.sq_psn = kFirstPsn;
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 4;
+    attr.max_dest_rd_atomic = 5;
+    attr.max_rd_atomic = 4;
     attr.min_rnr_timer = 12;
     attr.timeout = 14;
     attr.retry_cnt = 7;

@@ -867,7 +867,7 @@ TEST_F(ConnectionTest, EachAttributeIsChangedByItsBitAlone) {
   other.retry_cnt = 5;
   other.rnr_retry = 6;
   auto expected = values();
-  EXPECT_EQ(expected, (std::array<unsigned, 8>{6, kAllAccess, 4, 4, 12, 14, 7, 7}));
+  EXPECT_EQ(expected, (std::array<unsigned, 8>{6, kAllAccess, 4, 5, 12, 14, 7, 7}));
   a.modify(qa, IBV_QPS_SQD);
   const std::array<std::pair<int, unsigned>, 8> changes = {{{IBV_QP_AV, 8},
                                                             {IBV_QP_ACCESS_FLAGS, 1 << 2},

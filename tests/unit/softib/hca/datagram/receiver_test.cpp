@@ -272,7 +272,7 @@ TEST_F(HcaReceiveTest, MemoryDeregisteredAfterPostingIsNotWritten) {
 }
 
 TEST_F(HcaReceiveTest, QueueIsFullUntilACompletionIsPolled) {
-  for (std::uint32_t i = 0; i < kQueue; ++i) ASSERT_EQ(b.receive_into(to, 0, 100), 0);
+  for (std::uint32_t i = 0; i <= kQueue; ++i) ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);
   send_text("x");
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);
@@ -285,7 +285,7 @@ TEST_F(HcaReceiveTest, ReturnsTheFirstBadRequestOfAChain) {
   std::array<ibv_recv_wr, 3> chain{};
   for (std::size_t i = 0; i < chain.size(); ++i) {
     chain[i].sg_list = &sge;
-    chain[i].num_sge = i == 1 ? 5 : 1;
+    chain[i].num_sge = i == 1 ? 6 : 1;
     if (i + 1 < chain.size()) chain[i].next = &chain[i + 1];
   }
   ibv_recv_wr* bad = nullptr;
