@@ -145,15 +145,17 @@ def run_with(number, cases):
 
 
 def catcher(number, cases):
-    """Returns the name of a test that fails with the fault, or "". Where a process with several cases fails, the last
-    that it has begun is run once more, alone: it may only be that a case disturbs another one."""
+    """Returns the name of a test that fails with the fault, or "". Where a process with several cases fails, the one
+    that has failed, or the last that was begun if the process has ended, is run once more, alone: it may only be that a
+    case disturbs another one. GoogleTest begins those that it skips after a failure, too."""
     for group in grouped(cases):
         while group:
             result, output = run_with(number, group)
             if result in ("passed", "skipped"):
                 break
-            begun = re.findall(r"^\[ RUN      \] (.+)$", output, re.M)
-            last = next((each for each in group if begun and filter_of(each) == begun[-1]), group[0])
+            found = re.findall(r"^\[  FAILED  \] ([^\s,]+)", output, re.M)[:1] or \
+                re.findall(r"^\[ RUN      \] (.+)$", output, re.M)[-1:]
+            last = next((each for each in group if is_googletest(each.command) and [filter_of(each)] == found), group[0])
             if len(group) > 1:
                 result = run_with(number, [last]).result
             if result in ("failed", "timed out"):

@@ -247,6 +247,12 @@ class Running(unittest.TestCase):
                  for name in ("a", "b")]
         self.assertEqual(runs.catcher(1, cases), "")
 
+    def test_the_case_that_failed_is_named_and_none_that_was_skipped_after_it(self):
+        program = 'case "$0" in *:*) printf "[ RUN      ] b\\n[  FAILED  ] b, of c (1 ms)\\n[ RUN      ] c\\n";; esac; exit 1'
+        cases = [runs.Case(name, ["sh", "-c", program, f"--gtest_filter={name}"], {}, None, 0.1, frozenset())
+                 for name in ("a", "b", "c")]
+        self.assertEqual(runs.catcher(1, cases), "b")
+
     def test_processes_with_a_mark_end(self):
         """Also what has a session of its own, as the daemons of a test."""
         with subprocess.Popen(["sleep", "600"]) as other, \
