@@ -20,7 +20,7 @@ enum class AgentOutcome : std::uint8_t {
 struct AgentResult {
   AgentOutcome outcome = AgentOutcome::malformed;
   std::uint16_t status = 0;  ///< of the response, IBA 13.4.7
-  MadPacket packet;          ///< if responded or forwarded
+  MadPacket packet{};        ///< if responded or forwarded
   NodeIndex to = 0;          ///< if forwarded
 };
 

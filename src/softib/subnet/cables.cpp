@@ -192,8 +192,7 @@ Result<void> Cables::update_link(const Attachment& at) {
                     : set_node_state(peer.index, is_up ? PortState::active : PortState::down);
   }
   if ((peer.state != PortState::down) == is_up) return {};
-  (void)switches.set_cable(at.switch_index, at.port,
-                           is_up ? manager_.link_up_state() : PortState::down);
+  switches.set_cable(at.switch_index, at.port, is_up ? manager_.link_up_state() : PortState::down);
   observer_.link_changed(at.switch_index);
   observer_.link_changed(peer.index);
   return {};

@@ -51,14 +51,14 @@ Answer answer_to(const CmMessage& message) {
 
 AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager) {
   const auto mad = CmMad::parse(packet.mad);
-  if (!mad) return {AgentOutcome::malformed, 0, {}, 0};
+  if (!mad) return {.outcome = AgentOutcome::malformed};
   const Node* const node = manager.node_of(packet);
   if (node == nullptr || node->port.state != PortState::active) {
-    return {AgentOutcome::unreachable, 0, {}, 0};
+    return {.outcome = AgentOutcome::unreachable};
   }
-  if (!admits_route(node->port, packet.grh)) return {AgentOutcome::wrong_gid, 0, {}, 0};
+  if (!admits_route(node->port, packet.grh)) return {.outcome = AgentOutcome::wrong_gid};
   const auto answer = answer_to(mad->message);
-  if (!answer) return {AgentOutcome::unmatched_response, 0, {}, 0};
+  if (!answer) return {.outcome = AgentOutcome::unmatched_response};
   AgentResult result{AgentOutcome::responded, 0, packet, 0};
   result.packet.reverse();
   CmMad{mad->transaction_id, *answer}.emit(result.packet.mad);

@@ -79,12 +79,12 @@ std::uint64_t read(const Field& field, ConstBytes data) {
   return field.part == Field::Part::low_half ? value & kMaxHalf : value;
 }
 
+/// Requires that the bytes are 0.
 void write(const Field& field, std::uint64_t value, ipoib::MutableBytes data) {
   if (field.part != Field::Part::whole) {
     const auto half = static_cast<unsigned>(std::min(value, kMaxHalf));
-    std::uint8_t& byte = data[field.offset];
     const bool is_high = field.part == Field::Part::high_half;
-    byte = static_cast<std::uint8_t>(is_high ? (byte & 0x0fU) | half << 4 : (byte & 0xf0U) | half);
+    data[field.offset] |= static_cast<std::uint8_t>(is_high ? half << 4 : half);
     return;
   }
   const std::uint64_t max = ~std::uint64_t{0} >> (64 - 8 * field.size);
@@ -150,12 +150,12 @@ PerformanceCounters PerformanceAgents::raw(const Port& port, const SubnetManager
 AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManager& manager) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
-  if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
+  if (header->is_response()) return {.outcome = AgentOutcome::unmatched_response};
   const Switch* const at = manager.switch_at(packet.dlid);
   const bool is_switch = at != nullptr;
   const auto index = manager.node_at(packet.dlid);
   const Node* const node = manager.node(index);
-  if (const auto refused = refuse(is_switch, node, packet)) return {*refused, 0, {}, 0};
+  if (const auto refused = refuse(is_switch, node, packet)) return {.outcome = *refused};
 
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);

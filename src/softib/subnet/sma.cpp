@@ -32,26 +32,26 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
   const bool is_smp =
       is_directed(*header) || header->management_class == ipoib::wire::mgmt_class::kSubnLid;
   if (!is_smp) return {};
-  if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
+  if (header->is_response()) return {.outcome = AgentOutcome::unmatched_response};
   if (header->method == smp_method::kTrapRepress) {
     const bool is_our_trap = repress(header->transaction_id);
-    return {is_our_trap ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response, 0, {}, 0};
+    return {.outcome = is_our_trap ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response};
   }
   const NodeIndex sender = MadRoute::of(header->transaction_id).node;
-  if (state_.manager.node(sender) == nullptr) return {AgentOutcome::unknown_sender, 0, {}, 0};
+  if (state_.manager.node(sender) == nullptr) return {.outcome = AgentOutcome::unknown_sender};
   SmpTarget target;
   switch (resolve_target(packet, *header, sender, state_.manager, target)) {
     case SmpRoute::invalid:
       return {};
     case SmpRoute::unreachable:
-      return {AgentOutcome::unreachable, 0, {}, 0};
+      return {.outcome = AgentOutcome::unreachable};
     case SmpRoute::found:
       break;
   }
   if (state_.manager.has_own_sm() || target.is_switch() || !is_for_manager(*header)) {
     const bool is_allowed = is_authorised(target, *header, m_key_of(packet.mad));
     return is_allowed ? respond(packet, *header, target)
-                      : AgentResult{AgentOutcome::wrong_m_key, 0, {}, 0};
+                      : AgentResult{.outcome = AgentOutcome::wrong_m_key};
   }
   AgentResult forwarded{AgentOutcome::forwarded, 0, packet, target.index};
   finish_route(target, *header, forwarded.packet.mad);
@@ -160,8 +160,8 @@ void SubnetManagementAgents::find_violations() {
   Switches& switches = state_.manager.switches();
   for (const Attachment& at : switches.filters()) {
     const auto now = violations_.count(at);
-    const auto [known, is_new] = known_violations_.try_emplace(at, now);
-    if (std::exchange(known->second, now) == now || is_new) continue;
+    auto& known = known_violations_.try_emplace(at, now).first->second;
+    if (std::exchange(known, now) == now) continue;
     switches[at.switch_index].traps.pkey_violated(at.port, violations_.last(at));
   }
 }

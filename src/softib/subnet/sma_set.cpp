@@ -97,7 +97,7 @@ std::uint16_t set_external_port(SwitchIndex index, std::uint8_t number, const Po
     if (is_cable) state.link_changes.push_back(peer.index);
   }
   if (is_cable) {
-    (void)manager.switches().set_cable(index, number, *next);
+    manager.switches().set_cable(index, number, *next);
     return kOk;
   }
   port.set_state(*next);

@@ -125,17 +125,15 @@ bool Switches::can_be_up(const Attachment& at) const {
          (other.kind != Peer::Kind::switch_port || end_can({other.index, other.port}));
 }
 
-bool Switches::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
+void Switches::set_cable(SwitchIndex index, SwitchPort port, PortState state) {
   Switch& own = (*this)[index];
   Peer& here = own.ports[port].peer;
   assert(here.kind == Peer::Kind::switch_port);
-  if (here.state == state) return false;
   Switch& other = (*this)[here.index];
   count_change({index, port}, here.state, state);
   count_change({here.index, here.port}, here.state, state);
   here.state = other.ports[here.port].peer.state = state;
   own.has_changed = other.has_changed = true;
-  return true;
 }
 
 /// A link goes down, too, before it is trained again.

@@ -76,8 +76,8 @@ class Switches {
   /// Whether the link of a port can be up: its cable is plugged in, and the switches at its ends
   /// have power.
   [[nodiscard]] bool can_be_up(const Attachment& at) const;
-  /// Sets the state of a cable between switches, at both ends. Returns whether it has changed.
-  bool set_cable(SwitchIndex index, SwitchPort port, PortState state);
+  /// Sets the state of a cable between switches, at both ends.
+  void set_cable(SwitchIndex index, SwitchPort port, PortState state);
   /// Counts that the link of a port to a node went from one state to another.
   void count_change(const Attachment& at, PortState before, PortState now);
   /// Sets the MTU of a cable between switches; an IBA code.

@@ -27,6 +27,7 @@ inline MadPacket directed_request(NodeIndex from, const std::vector<std::uint8_t
   header.transaction_id = std::uint64_t{MadRoute{from, 1, 1, 1}.high_half()} << 32 | 77;
   MadPacket packet;
   packet.dlid = ipoib::kPermissiveLid;
+  packet.source = Qpn(1);  // it is for QP0, whoever has sent it
   header.emit(packet.mad);
   ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
   std::ranges::copy(path, packet.mad.begin() + 129);

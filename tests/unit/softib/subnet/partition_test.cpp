@@ -99,6 +99,7 @@ TEST(Partition, OptionReplacesTheDefaultPartition) {
   const auto partitions = make_partitions({"0x7fff=limited"}).value();
   ASSERT_EQ(partitions.size(), 1U);
   EXPECT_EQ(partitions[0].membership("anybody"), Membership::limited);
+  EXPECT_EQ(make_partitions({"0x7fff=full:a"})->front().membership("b"), Membership::none);
 }
 
 TEST(Partition, OptionsForOnePKeyAreMerged) {

@@ -71,6 +71,7 @@ TEST_F(RoutingTest, HostsOfTheTopologyAreThereWithoutPrograms) {
     EXPECT_TRUE(ipoib::is_unicast(lid(host(i))));
   }
   EXPECT_EQ(subnet.node(host(3))->attachment, (Attachment{kLeaf2, 1}));
+  EXPECT_EQ(subnet.switches()[kLeaf2].ports[3].width, 2) << "of the cable to spine-1";
 }
 
 TEST_F(RoutingTest, EveryPairTalksByAShortestPath) {
@@ -123,6 +124,7 @@ TEST_F(RoutingTest, ThereIsNoRouteToAPartThatIsCutOff) {
   EXPECT_FALSE(subnet.route(host(1), lid(host(3))));
   EXPECT_FALSE(subnet.route(host(3), lid(host(1))));
   EXPECT_EQ(subnet.route(host(1), lid(host(2))), host(2));
+  EXPECT_FALSE(subnet.route(host(1), Lid(0xc000))) << "no unicast LID";
 }
 
 TEST_F(RoutingTest, AMulticastPacketArrivesOnceAtEachMember) {
@@ -355,6 +357,15 @@ TEST_F(RoutingTest, AHostWhoseSwitchIsAbsentStaysDown) {
   ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::present));
   EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
   EXPECT_EQ(subnet.node(host(2))->port.state, PortState::active);
+  ASSERT_TRUE(subnet.set_port_state(host(1), PortState::down));
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::absent));
+  EXPECT_FALSE(subnet.set_port_state(host(1), PortState::active));
+  ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::present));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down) << "as it was set before";
+  ASSERT_TRUE(subnet.set_failed(host(1), true));
+  EXPECT_FALSE(subnet.set_port_state(host(1), PortState::active));
+  ASSERT_TRUE(subnet.set_failed(host(1), false));
+  EXPECT_EQ(subnet.node(host(1))->port.state, PortState::down);
 }
 
 TEST_F(RoutingTest, APortThatIsSetDownStaysDown) {

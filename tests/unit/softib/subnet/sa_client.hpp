@@ -30,6 +30,8 @@ struct SaReply {
   template <class Record>
   [[nodiscard]] std::vector<Record> records() const {
     std::vector<Record> found;
+    EXPECT_EQ(header.attribute_offset,
+              data.empty() ? 0 : ipoib::wire::attribute_offset(Record::kSize));
     const std::size_t stride = std::size_t{header.attribute_offset} * 8;
     for (std::size_t at = 0; stride != 0 && at + stride <= data.size(); at += stride) {
       const auto record = Record::parse(ConstBytes(data).subspan(at, stride));
@@ -107,6 +109,7 @@ class SaClient {
     const auto header = wire::SaHeader::parse(packet.mad);
     ASSERT_TRUE(header.has_value());
     if (header->mad.transaction_id != transaction) return;
+    EXPECT_EQ(header->sm_key, 0U);
     EXPECT_EQ(packet.dlid, port().lid);
     EXPECT_EQ(packet.qkey, wire::kGsiQKey);
     const auto data = ConstBytes(packet.mad).subspan(wire::kSaHeaderSize);

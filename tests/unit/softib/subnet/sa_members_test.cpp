@@ -257,7 +257,7 @@ TEST_F(SaMembers, IpoibGroupRequiresItsBroadcastGroup) {
 TEST_F(SaMembers, ReservedMgidsAreRefused) {
   EXPECT_EQ(create(a, Gid::parse("ff32:1::1").value()), SaStatus::request_invalid);
   EXPECT_EQ(create(a, Gid::parse("ff12:a01b::1").value()), SaStatus::request_invalid);
-  EXPECT_EQ(create(a, Gid::parse("fe80::1").value()), SaStatus::request_invalid);
+  EXPECT_EQ(create(a, Gid::parse("fe00::1").value()), SaStatus::request_invalid);
 }
 
 TEST_F(SaMembers, SaChoosesAMissingMgid) {
@@ -341,6 +341,8 @@ TEST_F(SaMembers, OnlyTrustedRequestsSeeMembers) {
   ASSERT_EQ(records.size(), 1U);
   EXPECT_TRUE(records[0].port_gid.is_zero());
   EXPECT_EQ(records[0].join_state, 0);
+  const auto member = member::record(broadcast(), a.gid());
+  EXPECT_EQ(table(a, McMemberRecord::kJoinState, member).size(), 1U) << "as if a full member's";
 
   a.trust(true);
   records = table(a);

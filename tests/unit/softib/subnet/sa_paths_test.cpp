@@ -166,6 +166,13 @@ class SaPathSelectors : public SaPaths {
       if (row.given == 0) continue;
       EXPECT_EQ((*PathRecord::parse(reply.data)).*value, row.given);
     }
+    // One component selects nothing without the other.
+    const auto low = components & ~(components - 1);
+    for (const auto one : {low, components ^ low}) {
+      wanted.*selector = rows[1].selector;
+      wanted.*value = rows[1].value;
+      EXPECT_EQ(get(kIpoibComponents | one).status(), SaStatus::ok);
+    }
   }
 };
 

@@ -120,7 +120,9 @@ TEST_F(SubnetReports, EndWithTheSubscription) {
   ASSERT_EQ(subscribe(b, 67), SaStatus::ok);
   ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
   EXPECT_EQ(reports.size(), 1U);
+  ASSERT_TRUE(subnet.add_hca("unreported"));
   ASSERT_TRUE(subnet.restart_sm(kStart));
+  EXPECT_NE(subnet.next_deadline(), ipoib::TimePoint()) << "nor has it to report anything";
   subnet.on_time(kStart + SaReports::kTimeout);
   EXPECT_TRUE(subnet.take_outgoing().empty());
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);

@@ -250,6 +250,8 @@ TEST_F(SmaSet, ReadOnlyAttributesAreRefused) {
   EXPECT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0x300, {}), kInvalidField);
   EXPECT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 32, {}), kInvalidField);
   EXPECT_EQ(set(kHost, smp_attribute::kPKeyTable, 1, {}), kInvalidField);
+  EXPECT_EQ(set(kSwitch, smp_attribute::kSlToVlMapping, 254, {}), 0U) << "its last port";
+  EXPECT_EQ(set(kSwitch, smp_attribute::kSlToVlMapping, 255, {}), kInvalidField);
   SmpData info{};
   ipoib::store_be(&info[6], std::uint16_t{0xc000});
   EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), kInvalidField);
@@ -444,6 +446,8 @@ TEST_F(SmaSet, MadsForTheSmAreForwarded) {
   EXPECT_EQ(passed[0].packet.mad[192 + 1], 2) << "the entry port of the switch";
   EXPECT_EQ(passed[0].packet.mad[192 + 2], 1);
   EXPECT_EQ(subnet.counters().passed_on, 1U);
+  EXPECT_FALSE(send_request(smp(kHost, kGet, smp_attribute::kSmInfo)));
+  EXPECT_EQ(subnet.take_forwarded_mads().at(0).to, host);
   EXPECT_EQ(status(send_request(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()),
             kInvalidField);
 }
@@ -532,6 +536,7 @@ TEST_F(SmaSet, SwitchPortsAreBounded) {
   const auto more = subnet.add_hca("more");
   EXPECT_EQ(more.error().code, ENOSPC);
   EXPECT_NE(more.error().message.find("--sm own"), std::string::npos);
+  EXPECT_NE(more.error().message.find("it has 253 nodes"), std::string::npos);
   auto config = external_sm_config();
   config.topology.emplace().switches = {{"one", "", Guid(), 200}, {"other", "", Guid(), 200}};
   Subnet of_two(config);
@@ -795,6 +800,7 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   EXPECT_EQ(after.switches().checks(), kPKeyCheck);
   const auto neighbour = subnet.find("host-4").value();
   ASSERT_EQ(set({1, 3, 2}, filter, 2), 0U);
+  ASSERT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 2U << 16, table), 0U);
   EXPECT_EQ(subnet.node(neighbour)->checks, kPKeyCheck);
   ASSERT_TRUE(subnet.set_switch("leaf-2", SwitchState::absent));
   for (const auto node : {host, neighbour}) {
@@ -1146,8 +1152,8 @@ TEST_F(SmaSetTree, TablesOfLanesAreKept) {
   SmpData written{};
   written[0] = 0x77;
   written[7] = 0x12;
-  constexpr std::uint32_t kFrom2To4 = 2U << 8 | 4;
-  ASSERT_EQ(set({1}, smp_attribute::kSlToVlMapping, kFrom2To4, written), 0U);
+  constexpr std::uint32_t kFrom3To4 = 3U << 8 | 4;
+  ASSERT_EQ(set({1}, smp_attribute::kSlToVlMapping, kFrom3To4, written), 0U);
   const auto read = [&](const Path& path, std::uint16_t attribute, std::uint32_t modifier) {
     const auto response = send_request(smp(path, kGet, attribute, modifier)).value();
     EXPECT_EQ(status(response), 0U);
@@ -1155,7 +1161,7 @@ TEST_F(SmaSetTree, TablesOfLanesAreKept) {
     std::ranges::copy(data(response), value.begin());
     return value;
   };
-  EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, kFrom2To4), written);
+  EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, kFrom3To4), written);
   EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, 4U << 8 | 2)[0], 0x01) << "SL 1 has VL 1";
   written[63] = 9;
   constexpr std::uint32_t kHigh = 3U << 16;
@@ -1164,7 +1170,9 @@ TEST_F(SmaSetTree, TablesOfLanesAreKept) {
   EXPECT_EQ(read({1}, smp_attribute::kVlArbitration, kHigh | 3), SmpData{});
   ASSERT_EQ(set(kFarHost, smp_attribute::kVlArbitration, kHigh | 1, written), 0U);
   EXPECT_EQ(read(kFarHost, smp_attribute::kVlArbitration, kHigh | 1), written);
-  EXPECT_EQ(set({1}, smp_attribute::kSlToVlMapping, 5, written), kInvalidField) << "no port 5";
+  for (const unsigned other : {5U, 0x10U, 5U << 8, 0x10U << 8}) {
+    EXPECT_EQ(set({1}, smp_attribute::kSlToVlMapping, other, written), kInvalidField) << "no port";
+  }
   EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 1, written), kInvalidField) << "no block";
   EXPECT_EQ(set({1}, smp_attribute::kVlArbitration, 5U << 16 | 1, written), kInvalidField);
   EXPECT_EQ(status(send_request(smp({1}, kGet, smp_attribute::kVlArbitration, 1)).value()),

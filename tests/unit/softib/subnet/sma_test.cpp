@@ -51,7 +51,7 @@ class Sma : public ::testing::Test {
     const auto packets = subnet.take_outgoing();
     if (packets.empty()) return std::nullopt;
     EXPECT_EQ(packets[0].dlid, a.port().lid);
-    EXPECT_EQ(packets[0].destination, Qpn(0));
+    EXPECT_EQ(packets[0].destination, packet.source);
     EXPECT_EQ(MadHeader::parse(packets[0].mad)->transaction_id, id());
     return packets[0];
   }

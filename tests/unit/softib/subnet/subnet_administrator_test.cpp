@@ -177,6 +177,9 @@ TEST_F(SubnetSa, OtherClassVersionIsRefused) {
   const auto packets = send(a.request(header, NodeRecord{}));
   ASSERT_EQ(packets.size(), 1U);
   EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->status, 0x0004);
+  header.mad.method = method::kGetResp;
+  EXPECT_TRUE(send(a.request(header, NodeRecord{})).empty());
+  EXPECT_EQ(subnet.counters().drop_response, 1U);
 }
 
 TEST(SubnetSaWithGrh, RequestsNeedAGrhAndResponsesHaveOne) {

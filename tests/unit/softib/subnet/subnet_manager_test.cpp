@@ -138,6 +138,11 @@ TEST(SubnetManager, ReportsChanges) {
   EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
   ASSERT_TRUE(manager.set_port_state(a, PortState::down));
   EXPECT_TRUE(manager.take_changed().none());
+  ASSERT_TRUE(manager.set_faults(a, {}));
+  EXPECT_TRUE(manager.take_changed().none());
+  ASSERT_TRUE(manager.fail_queue_pairs(a, Qpn(7)));
+  EXPECT_FALSE(manager.node(a)->port.qp_errors.since({}).empty());
+  EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
   ASSERT_TRUE(manager.remove(a));
   EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
 }
@@ -223,6 +228,7 @@ TEST(SubnetManager, NewSmLidIsWrittenToAllPorts) {
   (void)manager.take_changed();
   ASSERT_TRUE(manager.set_lid(kSubnetNode, Lid(0x50)));
   EXPECT_EQ(manager.node(a)->port.sm_lid, Lid(0x50));
+  EXPECT_EQ(manager.node(kSubnetNode)->port.sm_lid, Lid(0x50));
   EXPECT_EQ(manager.take_changed().count(), 2U);
   EXPECT_EQ(manager.node(manager.add("b").value())->port.sm_lid, Lid(0x50));
 }
@@ -323,6 +329,10 @@ TEST(SubnetManager, PortMtuChanges) {
     EXPECT_FALSE(manager.set_mtu(a, static_cast<std::uint8_t>(code)));
   }
   EXPECT_FALSE(manager.set_mtu(99, 3));
+  ASSERT_TRUE(manager.set_mtu(manager.add("b").value(), 2));
+  EXPECT_EQ(manager.port_mtus().size(), 2U);
+  ASSERT_TRUE(manager.set_mtu(a, 4));
+  EXPECT_EQ(manager.port_mtus().size(), 1U) << "not that of the subnet";
 }
 
 TEST(SubnetManager, PKeyMovesToAnotherIndex) {
@@ -422,10 +432,13 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
     made.node.port.lid = lid;
     return made;
   };
-  manager.adopt({.nodes = {entry(3, "a", Guid(3), Lid(3)), entry(4, "a", Guid(4), Lid(4)),
-                           entry(5, "c", Guid(3), Lid(5)), entry(6, "d", Guid(6), Lid(3)),
-                           entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
-                           entry(kMaxNodes, "f", Guid(9), Lid(9))}});
+  auto same_port = entry(8, "g", Guid(10), Lid(10));
+  same_port.node.attachment.port = 4;
+  manager.adopt(
+      {.nodes = {entry(3, "a", Guid(3), Lid(3)), entry(4, "a", Guid(4), Lid(4)), same_port,
+                 entry(5, "c", Guid(3), Lid(5)), entry(6, "d", Guid(6), Lid(3)),
+                 entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
+                 entry(kMaxNodes, "f", Guid(9), Lid(9))}});
   EXPECT_EQ(manager.find("a"), NodeIndex{3});
   EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so only the SM and the switch";
   const auto changed = manager.take_changed();
