@@ -288,6 +288,8 @@ class Deriver:
         if node.kind.is_statement() or node.kind.is_expression():
             if LEFT_OUT.match(self.source, node.begin, node.end + 1) and node.kind != Kind.COMPOUND_STMT:
                 return True
+        while node.kind == Kind.UNEXPOSED_EXPR and len(node.children) == 1:  # with temporaries, as texts are
+            node = node.children[0]
         if node.kind == Kind.CALL_EXPR:
             called = node.cursor.referenced
             owner = called.semantic_parent if called is not None else None

@@ -28,11 +28,15 @@ SOURCE = """#include <cassert>
 #include <cstdio>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 enum class State { idle, busy };
 struct Limits {
   int most = 3;
   int least = 0;
+};
+struct logger {
+  void info(const std::string&) {}
 };
 constexpr int kStep = 1;
 static_assert(kStep == 1);
@@ -40,6 +44,7 @@ std::mutex mutex;
 int total(const std::vector<int>& some) {
   const std::lock_guard lock(mutex);
   assert(some.size() < 9);
+  logger().info(std::string("text"));
   int sum = 0;
   for (int each : some) sum += each;
   return sum;
@@ -187,9 +192,9 @@ class Derived(unittest.TestCase):
         self.assertEqual(done.stdout, OUTPUT)
 
     def test_what_is_left_out(self):
-        """Assertions, constants at compile time, and that a member has no value at first."""
+        """Assertions, constants at compile time, lines of the log, and that a member has no value at first."""
         before = [sources.before_and_after(fault)[0] for fault in self.faults]
-        for part in ("assert", "int least", "constexpr"):
+        for part in ("assert", "int least", "constexpr", "logger"):
             self.assertFalse([each for each in before if part in each], part)
 
     def test_what_does_not_compile_alone(self):
