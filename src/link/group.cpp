@@ -132,9 +132,9 @@ void Group::leave() {
   lose("left");
 }
 
-/// The carrier is down meanwhile, so the pauses grow although each join succeeds.
+/// The link has gone down before. Each join may succeed, but the pauses grow.
 void Group::on_setup_failed(std::string_view why, TimePoint now) {
-  on_lost();
+  assert(is_absent());
   const Backoff& backoff = deps_.config.join_backoff;
   // A success is not reported, so a failure a good while after the last one counts as the first.
   const bool is_first = failed_setups_ == 0 || now - setup_failed_ > 2 * backoff.last;

@@ -152,7 +152,7 @@ bool Group::try_next_scope(group_state::Joining& joining) {
   if (!search_ || !creation_ || joining.failures > 0) return false;
   set_scope(search_->next(scope()));
   if (scope() == 0) return false;
-  become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
+  become(group_state::Joining{.request = join(false)}, "not in that scope");
   return true;
 }
 

@@ -45,8 +45,7 @@ void GroupTable::for_each(Act&& act) {
 
 void GroupTable::join_broadcast(const std::optional<wire::McMemberRecord>& creation) {
   broadcast_.set_creation(creation);
-  broadcast_.start();
-  arm(broadcast_);
+  broadcast_.start();  // which has no deadline
 }
 
 /// Sets how often groups are checked after silence, by the size of the subnet. That is not known,

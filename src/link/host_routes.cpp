@@ -90,15 +90,13 @@ void HostRoutes::on(const NextHopChanged& change) {
   for (const auto& key : tables_.change(change)) note(tables_.at(key));
 }
 
-/// As in the kernel, a rule is added after those of its family with the same priority.
+/// As in the kernel, a rule is added after those with the same priority.
 void HostRoutes::on(const RuleChanged& change) {
   const RoutingRule& rule = change.rule;
   const auto known = std::ranges::find(rules_, rule);
   if (known != rules_.end()) rules_.erase(known);
   if (!change.is_added || rules_.size() >= HostView::kMaxRules) return;
-  const auto later = [&rule](const RoutingRule& other) {
-    return other.family == rule.family && other.priority > rule.priority;
-  };
+  const auto later = [&rule](const RoutingRule& other) { return other.priority > rule.priority; };
   rules_.insert(std::ranges::find_if(rules_, later), rule);
   needs_headers_ |= depends_on_headers(rule);
 }

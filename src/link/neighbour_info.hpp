@@ -39,7 +39,7 @@ struct PathInfo {
 
 struct NeighbourInfo {
   IpAddress address;
-  NeighbourState state = NeighbourState::incomplete;
+  NeighbourState state{};
   std::optional<HwAddress> hardware;
   std::optional<Gid> pinned = {};  ///< the only GID that it may have
   std::optional<PathInfo> path;
@@ -77,7 +77,7 @@ enum class GroupState : std::uint8_t {
 struct GroupInfo {
   Gid mgid;
   Lid mlid;  ///< 0 unless joined
-  GroupState state = GroupState::joining;
+  GroupState state{};
   std::uint32_t parked = 0;            ///< frames that wait
   std::optional<IpAddress> address{};  ///< nullopt if the MGID does not determine it
 };

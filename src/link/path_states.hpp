@@ -57,7 +57,7 @@ struct PathStateTypes {
   struct Idle {};
   struct Waiting {
     unsigned failures = 0;
-    Purpose purpose = Purpose::packet;
+    Purpose purpose{};
     PathWaiters waiters{};
   };
   struct Requesting {

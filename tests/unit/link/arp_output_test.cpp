@@ -6,15 +6,19 @@ namespace {
 
 using ArpOutputTest = ObjectFixture;
 
-TEST_F(ArpOutputTest, ARepliesTargetHasNoFlags) {
+TEST_F(ArpOutputTest, AddressesInAReplyHaveNoFlags) {
   wire::Arp request;
   request.operation = wire::ArpOperation::request;
   request.sender_hardware = kPeerHw;
   request.sender_hardware.flags = 0x80;  // it supports connected mode
-  const Frame reply = arp.make_reply(request);
+  HwAddress own = kOwn;
+  own.flags = 0x80;
+  ArpOutput output({host, own, groups.broadcast(), pool, reports, out});
+  const Frame reply = output.make_reply(request);
   const auto sent = wire::Arp::parse(reply.bytes().subspan(wire::kEncapsulationSize));
   ASSERT_TRUE(sent);
   EXPECT_EQ(sent->target_hardware, kPeerHw);
+  EXPECT_EQ(sent->sender_hardware, kOwn);
 }
 
 }  // namespace

@@ -157,6 +157,7 @@ TEST_F(ChangesTest, GroupsAreJoinedAndLeft) {
   bring_up();
   watch_groups();
   join_group();
+  watch_groups();
   EXPECT_THAT(changes(), ElementsAre("joining 224.0.0.251 joining"));
   grant_joins();
   EXPECT_THAT(changes(), ElementsAre("joined 224.0.0.251 full"));

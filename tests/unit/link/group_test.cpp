@@ -794,6 +794,11 @@ TEST_F(GroupTest, SuccessfulCheckForgetsFailedAttachments) {
   forget();
   group.on_attach_failed(now);
   EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+  group.leave();
+  start();
+  EXPECT_TRUE(grant_join());
+  group.on_attach_failed(now);
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4) << "after a leave, too";
 }
 
 TEST_F(GroupTest, RetriesAreOneRequestEachEveryOtherInTheFirstScope) {

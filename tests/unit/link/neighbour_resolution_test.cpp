@@ -138,6 +138,9 @@ TEST_F(NeighbourResolutionTest, AnnouncesUntilTheLinkGoesDown) {
 }
 
 TEST_F(NeighbourResolutionTest, AChangeOfAPinIsReported) {
+  ASSERT_TRUE(all.pin(kPeer, kPeerHw.gid));
+  EXPECT_TRUE(out.changes.empty()) << "nobody watches";
+  EXPECT_TRUE(all.remove(kPeer));
   out.changes.watch({.neighbours = true});
   ASSERT_TRUE(all.pin(kPeer, kPeerHw.gid));
   EXPECT_TRUE(all.remove(kPeer));

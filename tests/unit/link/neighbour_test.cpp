@@ -285,6 +285,7 @@ TEST_F(NeighbourStates, Delay_Deadline) {
   ASSERT_EQ(sent_arp().size(), 1U);
   EXPECT_EQ(sent_arp()[0].to, kPeerHw.qpn);
   EXPECT_EQ(sent_arp()[0].message.operation, wire::ArpOperation::request);
+  EXPECT_EQ(sent_arp()[0].message.target_hardware, kPeerHw);
   EXPECT_TRUE(path_requests().empty()) << "the SA is not asked while the neighbour responds";
 }
 

@@ -27,7 +27,8 @@ class Transmit : public LinkFixture {
     const auto made = std::ranges::find_if(handles.made, [&](const AddressVector& vector) {
       return vector.global && vector.global->dgid == mgid;
     });
-    EXPECT_NE(made, handles.made.end());
+    ASSERT_NE(made, handles.made.end());
+    EXPECT_EQ(made->source_path_bits, 0);
   }
 };
 
@@ -137,8 +138,14 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
 TEST_F(Transmit, GroupInfoHasTheAddress) {
   bring_up();
   const Ipv6Address kOfSite = *Ipv6Address::parse("ff05::1:3");
+  const Ipv4Address mdns(0xe00000fb);
+  const Ipv6Address solicited = *Ipv6Address::parse("ff02::1:ff00:77");
   view.groups = {kOfSite};
   link->on_host_changed(view, now);
+  send(mdns);
+  send(ip_packet(solicited, *Ipv6Address::parse("fe80::1")));
+  EXPECT_EQ(address_of(wire::multicast_gid(mdns, kDefaultPKey)), IpAddress(mdns));
+  EXPECT_EQ(address_of(wire::multicast_gid(solicited, kDefaultPKey)), IpAddress(solicited));
   EXPECT_EQ(address_of(broadcast()), IpAddress(Ipv4Address(0xffffffff)));
   EXPECT_EQ(address_of(wire::multicast_gid(kAllNodes, kDefaultPKey)), IpAddress(kAllNodes));
   EXPECT_EQ(address_of(wire::multicast_gid(kAllNodesOfIpv6, kDefaultPKey)),
@@ -206,6 +213,7 @@ TEST_F(Transmit, TakesTheHopsThatAreChosen) {
   bring_up();
   std::vector<Frame> batch;
   for (int i = 0; i < 3; ++i) batch.push_back(ip_packet(Ipv4Address(0x08080808)));
+  batch[1] = ip_packet(*Ipv6Address::parse("2001:db8::1"), *Ipv6Address::parse("2001:db8::2"));
   batch.push_back(ip_packet(kPeer));
   const Ipv6Address gateway = *Ipv6Address::parse("fe80::1");
   const std::vector<std::optional<IpAddress>> hops{Ipv4Address(0x0a2c0003), gateway, std::nullopt,
@@ -225,6 +233,16 @@ TEST_F(Transmit, AChosenHopDoesNotMakeAPacketValid) {
   const std::vector<std::optional<IpAddress>> hops{IpAddress(kPeer)};
   link->from_host({&frame, 1}, now, hops);
   EXPECT_EQ(count(Counter::drop_malformed_packet), 1U);
+}
+
+TEST_F(Transmit, ResolvesWhatAnOperatorAsksForWithinTheLimits) {
+  config.limits.unresolved = 1;
+  bring_up();
+  EXPECT_EQ(link->resolve(Ipv4Address(), now).error().code, EINVAL);
+  EXPECT_TRUE(link->resolve(kPeer, now));
+  EXPECT_EQ(state_of(kPeer), "incomplete");
+  EXPECT_EQ(link->resolve(Ipv4Address(0x0a2c0003), now).error().code, ENOBUFS);
+  EXPECT_TRUE(link->resolve(kPeer, now)) << "again";
 }
 
 TEST_F(Transmit, SolicitsNeighboursThatTheHostAsksFor) {
@@ -394,6 +412,7 @@ TEST_F(TwoRouters, RulesSeeTheHeadersOfAPacket) {
   view.rules.insert(view.rules.begin(), {.family = IpFamily::v4,
                                          .table = 100,
                                          .protocol = 17,
+                                         .source_ports = PortRange{68, 68},
                                          .destination_ports = PortRange{53, 53},
                                          .input = RoutingRule::Input::host});
   view.tables.push_back({.id = 100, .routes = {routes[1]}});
@@ -401,6 +420,7 @@ TEST_F(TwoRouters, RulesSeeTheHeadersOfAPacket) {
   const auto packet = [this](Ipv4Address from, std::uint16_t destination) {
     Frame frame = ip_packet(kFar, from);
     frame.bytes()[9] = 17;
+    store_be(&frame.bytes()[20], std::uint16_t{68});
     store_be(&frame.bytes()[22], destination);
     return frame;
   };

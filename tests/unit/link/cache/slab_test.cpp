@@ -30,6 +30,9 @@ TEST(SlabTest, VisitsEachObjectOnce) {
   }
   EXPECT_THAT(visited(slab), ElementsAre(0, 63, 126, 189));
   EXPECT_THAT(visited(slab, 64), ElementsAre(126, 189));
+  EXPECT_THAT(visited(slab, 62), ElementsAre(63, 126, 189));
+  slab.destroy(63);
+  EXPECT_THAT(visited(slab, 63), ElementsAre(126, 189)) << "whose place in its word is before";
 }
 
 TEST(SlabTest, UsesTheSlotThatWasFreedLast) {

@@ -34,6 +34,20 @@ TEST(TimerQueueTest, PopsInOrderOfDeadline) {
   EXPECT_EQ(queue.next(), kNever);
 }
 
+TEST(TimerQueueTest, MovesFewObjectsInACall) {
+  std::list<Alarm> alarms(1000);
+  TimerQueue<Alarm> queue;
+  TimePoint deadline(1h);
+  for (Alarm& alarm : alarms) queue.arm(alarm, deadline += 1ns);
+  EXPECT_EQ(queue.pop_due(deadline), nullptr);
+  EXPECT_LE(queue.next(), deadline) << "more is due";
+  std::size_t popped = 0;
+  for (int calls = 0; queue.next() <= deadline && calls < 2000; ++calls) {
+    popped += queue.pop_due(deadline) != nullptr ? 1U : 0U;
+  }
+  EXPECT_EQ(popped, alarms.size());
+}
+
 TEST(TimerQueueTest, DestroyedObjectLeavesTheQueue) {
   TimerQueue<Alarm> queue;
   {
