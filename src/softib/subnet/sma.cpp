@@ -53,7 +53,7 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
     return is_allowed ? respond(packet, *header, target)
                       : AgentResult{.outcome = AgentOutcome::wrong_m_key};
   }
-  AgentResult forwarded{AgentOutcome::forwarded, 0, packet, target.index};
+  AgentResult forwarded{.outcome = AgentOutcome::forwarded, .packet = packet, .to = target.index};
   finish_route(target, *header, forwarded.packet.mad);
   return forwarded;
 }

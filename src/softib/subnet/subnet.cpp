@@ -142,9 +142,9 @@ void Subnet::State::node_changed(NodeIndex index, PortState before) {
   (void)update_service(index);
 }
 
+/// With an external SM there are no events: nobody has subscribed here, and no group is known.
 void Subnet::State::report_events(TimePoint now) {
   namespace trap = ipoib::wire::trap;
-  if (!manager.has_own_sm()) return;
   const Node& sm = own_node();
   ipoib::wire::Notice notice;
   notice.issuer_lid = sm.port.lid;

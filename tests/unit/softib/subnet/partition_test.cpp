@@ -100,16 +100,19 @@ TEST(Partition, OptionReplacesTheDefaultPartition) {
   ASSERT_EQ(partitions.size(), 1U);
   EXPECT_EQ(partitions[0].membership("anybody"), Membership::limited);
   EXPECT_EQ(make_partitions({"0x7fff=full:a"})->front().membership("b"), Membership::none);
+  const auto merged = make_partitions({"0x7fff=full:a", "0x7fff=limited:b"}).value();
+  EXPECT_EQ(merged.front().membership("a"), Membership::full) << "only the first one replaces";
 }
 
 TEST(Partition, OptionsForOnePKeyAreMerged) {
   const auto partitions =
-      make_partitions({"0x12=full:a", "0x13=full", "0x8012=limited:b,mtu=4096"}).value();
+      make_partitions({"0x12=full:a", "0X13=full", "0x8012=limited:b,mtu=4096,rate=40"}).value();
   ASSERT_EQ(partitions.size(), 3U);
   EXPECT_EQ(partitions[1].membership("a"), Membership::full);
   EXPECT_EQ(partitions[1].membership("b"), Membership::limited);
   EXPECT_EQ(partitions[1].membership("c"), Membership::none);
   EXPECT_EQ(partitions[1].mtu, 5);
+  EXPECT_EQ(partitions[1].rate, 7);
 }
 
 TEST(Partition, TooManyPartitionsAreRefused) {
@@ -117,7 +120,7 @@ TEST(Partition, TooManyPartitionsAreRefused) {
   for (std::size_t i = 1; i < kMaxPartitions; ++i) options.push_back(std::to_string(i) + "=full");
   EXPECT_TRUE(make_partitions(options));
   options.push_back("0x100=full");
-  EXPECT_FALSE(make_partitions(options));
+  EXPECT_EQ(make_partitions(options).error().code, EINVAL);
 }
 
 }  // namespace

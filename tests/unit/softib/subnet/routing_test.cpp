@@ -1,6 +1,7 @@
 // Subnets of several switches with the subnet's own SM.
 #include "softib/subnet/routing.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -69,6 +70,7 @@ TEST_F(RoutingTest, HostsOfTheTopologyAreThereWithoutPrograms) {
   for (int i = 1; i <= 4; ++i) {
     EXPECT_EQ(subnet.node(host(i))->port.state, PortState::active);
     EXPECT_TRUE(ipoib::is_unicast(lid(host(i))));
+    EXPECT_NE(subnet.node(host(i))->port.node_guid, Guid());
   }
   EXPECT_EQ(subnet.node(host(3))->attachment, (Attachment{kLeaf2, 1}));
   EXPECT_EQ(subnet.switches()[kLeaf2].ports[3].width, 2) << "of the cable to spine-1";
@@ -149,6 +151,7 @@ TEST_F(RoutingTest, AMulticastPacketArrivesOnceAtEachMember) {
 TEST_F(RoutingTest, MulticastStaysAtTheLeafOfItsMembers) {
   const Lid mlid = join({1, 2});
   EXPECT_EQ(subnet.receivers(host(1), mlid), NodeSet().set(host(1)).set(host(2)));
+  EXPECT_TRUE(subnet.receivers(host(1), Lid(3)).none()) << "no group's LID";
   bool has_looped = false;
   int cables = 0;
   (void)spread(subnet.switches(), kLeaf1, group_index(mlid), has_looped,
@@ -259,6 +262,9 @@ TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
   ASSERT_TRUE(subnet.set_cable({"host-1"}, CableEnd{"leaf-1"}, CableState::flap));
   EXPECT_EQ(subnet.node(host(1))->port.state, PortState::active);
   EXPECT_EQ(subnet.node(host(1))->port.losses, losses + 1);
+  ASSERT_TRUE(subnet.remove_hca(host(1)));
+  EXPECT_THAT(subnet.set_cable({"leaf-1"}, {}, CableState::down).error().message,
+              testing::EndsWith("name the port, as in leaf-1[2]"));
 }
 
 TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
@@ -432,8 +438,12 @@ TEST_F(RoutingTest, RoutesAroundASwitchThatIsAbsent) {
   const auto before = subnet.switches()[kSpine1].node.port;
   ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::absent));
   for (const int to : {3, 4}) EXPECT_EQ(way(host(1), host(to))[0], kSpine2);
+  (void)subnet.take_changes();
   ASSERT_TRUE(subnet.set_cable({"leaf-1"}, CableEnd{"spine-1"}, CableState::up))
       << "it stays down until the switch is there";
+  const auto changes = subnet.take_changes();
+  ASSERT_EQ(changes.switches.size(), 1U);
+  EXPECT_EQ(changes.switches[0].index, kLeaf1) << "where it is plugged in";
   EXPECT_EQ(subnet.switches().peer(kLeaf1, 3).state, PortState::down);
   ASSERT_TRUE(subnet.set_switch("spine-1", SwitchState::present));
   EXPECT_NE(way(host(1), host(3))[0], way(host(1), host(4))[0]);

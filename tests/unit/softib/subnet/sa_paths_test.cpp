@@ -33,6 +33,7 @@ class SaPaths : public ::testing::Test {
   std::vector<PathRecord> table(std::uint64_t mask) {
     const auto reply = a.send_request(method::kGetTable, attribute::kPathRecord, mask, wanted);
     EXPECT_TRUE(reply && reply->status() == SaStatus::ok);
+    EXPECT_EQ(reply->header.mad.method, 0x92) << "SubnAdmGetTableResp()";
     return reply->records<PathRecord>();
   }
 

@@ -143,6 +143,7 @@ TEST_F(SmaSet, HasPowerOnState) {
     EXPECT_FALSE(port(node).pkeys[1].is_valid());
   }
   EXPECT_EQ(subnet.node(0)->name, kSwitchName);
+  EXPECT_TRUE(subnet.take_changes().nodes[kSubnetNode]) << "the switch";
   EXPECT_EQ(port_info(kSwitch, 0).lid, Lid());
   EXPECT_EQ(port_info(kSwitch, 1).port_state, 1) << "not connected";
   EXPECT_EQ(port_info(kSwitch, 2).port_state, 2);
@@ -243,7 +244,12 @@ TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
 }
 
 TEST_F(SmaSet, ReadOnlyAttributesAreRefused) {
+  EXPECT_EQ(port_info(kHost).lid, Lid());
+  EXPECT_EQ(subnet.counters().answered, 1U);
+  EXPECT_EQ(subnet.counters().passed_on, 0U);
+  EXPECT_EQ(subnet.counters().refused, 0U);
   EXPECT_EQ(set(kHost, 0x0010, 0, {}), kUnsupported) << "NodeDescription";
+  EXPECT_EQ(subnet.counters().refused, 1U);
   EXPECT_EQ(set(kHost, 0x0011, 0, {}), kUnsupported) << "NodeInfo";
   EXPECT_EQ(set(kHost, smp_attribute::kSwitchInfo, 0, {}), kUnsupported);
   EXPECT_EQ(set(kHost, smp_attribute::kLinearForwardingTable, 0, {}), kUnsupported);
@@ -431,6 +437,8 @@ TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
   subnet.receive(heard, kStart);
   EXPECT_EQ(subnet.counters().drop_response, 1U);
+  EXPECT_EQ(subnet.counters().drop_malformed, 0U);
+  EXPECT_EQ(subnet.counters().drop_source, 0U);
   ASSERT_EQ(set(kHost, wanted(kHostLid)), 0U);
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever) << "its state has not changed";
   ASSERT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
@@ -448,6 +456,7 @@ TEST_F(SmaSet, MadsForTheSmAreForwarded) {
   EXPECT_EQ(subnet.counters().passed_on, 1U);
   EXPECT_FALSE(send_request(smp(kHost, kGet, smp_attribute::kSmInfo)));
   EXPECT_EQ(subnet.take_forwarded_mads().at(0).to, host);
+  EXPECT_EQ(subnet.counters().report_acknowledged, 0U);
   EXPECT_EQ(status(send_request(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()),
             kInvalidField);
 }
@@ -474,6 +483,7 @@ TEST_F(SmaSet, UnknownSenderIsDropped) {
   header.emit(packet.mad);
   EXPECT_FALSE(send_request(packet));
   EXPECT_EQ(subnet.counters().drop_source, 1U);
+  EXPECT_EQ(subnet.counters().drop_m_key, 0U);
 }
 
 // Changes that the SM did not make.
@@ -699,6 +709,7 @@ TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
   Subnet counted(external_tree(), {.cables = [](SwitchIndex at, SwitchPort number) {
                    PerformanceCounters counters;
                    counters.transmit_packets = at * 100U + number;
+                   counters.transmit_data = at * 10U + number;
                    counters.transmit_discards = 7;
                    counters.transmit_constraints = 5;
                    counters.receive_constraints = 300;
@@ -721,6 +732,8 @@ TEST_F(SmaSetTree, CountersOfACableAreThoseOfItsPorts) {
   const auto response = request(counters(kManagerLid, Lid(10), 3)).at(0);
   EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 32]), 3U) << "sent by leaf-1";
   EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 36]), 201U) << "sent by spine-1";
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 24]), 3U);
+  EXPECT_EQ(ipoib::load_be<std::uint32_t>(&response.mad[64 + 28]), 21U);
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&response.mad[64 + 14]), 7U);
   EXPECT_EQ(response.mad[64 + 16], 5U);
   EXPECT_EQ(response.mad[64 + 17], 255U);
@@ -766,6 +779,7 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   auto filter = wanted(Lid());
   filter.enforces_outbound = true;
   ASSERT_EQ(set({1, 3, 2}, filter, 1), 0U);
+  subnet.on_time(kStart);  // nobody counts violations here
   EXPECT_TRUE(port_info({1, 3, 2}, 1).enforces_outbound);
   EXPECT_FALSE(port_info({1, 3, 2}, 1).enforces_inbound);
   EXPECT_FALSE(port_info(kFarHost).enforces_outbound);
@@ -1186,6 +1200,9 @@ TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
   EXPECT_EQ(port_info({1}, 3).operational_vls, 4);
   EXPECT_EQ(port_info({1}, 3).vl_capability, 4);
   EXPECT_EQ(port_info({1, 3}, 1).operational_vls, 1) << "the other end has its own";
+  lanes.operational_vls = 0;
+  ASSERT_EQ(set({1}, lanes, 3), 0U);
+  EXPECT_EQ(port_info({1}, 3).operational_vls, 4) << "0 is no change";
   lanes.operational_vls = 5;
   EXPECT_EQ(set({1}, lanes, 3), kInvalidField);
   lanes.lid = kManagerLid;
@@ -1194,6 +1211,7 @@ TEST_F(SmaSetTree, LanesInUseAreThoseOfThePort) {
     lanes.operational_vls = static_cast<std::uint8_t>(number);
     ASSERT_EQ(set(kSelf, lanes), 0U);
     EXPECT_EQ(port(manager).operational_vls, std::max(number, 1U)) << "0 is no change";
+    EXPECT_EQ(port_info(kSelf).operational_vls, std::max(number, 1U));
   }
 }
 
@@ -1210,6 +1228,7 @@ TEST_F(SmaSetTree, WhatAnSmWritesAboutAPortIsReadAgain) {
   EXPECT_EQ(port_info({1}, 3).tuning.link_down_default, 1) << "0 is no change";
   ASSERT_TRUE(subnet.set_switch("leaf-1", SwitchState::reset));
   EXPECT_EQ(port_info({1}, 3).tuning, PortInfo::Tuning{}) << "after power-on";
+  EXPECT_EQ(port_info({1}, 0).tuning, kUsualTuning);
 }
 
 TEST_F(SmaSetTree, PortsTellThatTheyHaveTablesOfLanes) {

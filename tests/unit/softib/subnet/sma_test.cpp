@@ -70,6 +70,8 @@ class Sma : public ::testing::Test {
 };
 
 TEST_F(Sma, NodeInfoByLid) {
+  EXPECT_EQ(status(send_request(smp(kSmLid, smp_attribute::kSmInfo)).value()), 0U);
+  EXPECT_NE(status(send_request(smp(b.port().lid, smp_attribute::kSmInfo)).value()), 0U);
   const auto reply = send_request(smp(b.port().lid, kNodeInfo));
   ASSERT_TRUE(reply);
   const auto info = NodeInfo::parse(data(*reply)).value();
@@ -195,10 +197,12 @@ TEST_F(Sma, InvalidRoutes) {
   EXPECT_FALSE(send_request(smp(Lid(0x400), kNodeInfo)));
   EXPECT_FALSE(send_request(smp(Lid(0xc001), kNodeInfo)));
   EXPECT_EQ(subnet.counters().drop_destination, 5U);
+  EXPECT_EQ(subnet.counters().drop_gid, 0U);
   auto long_way = directed({1}, kNodeInfo);
   long_way.mad[7] = 64;
   EXPECT_FALSE(send_request(long_way));
   EXPECT_EQ(subnet.counters().drop_malformed, 1U);
+  EXPECT_EQ(subnet.counters().drop_response, 0U);
 }
 
 TEST_F(Sma, PortThatIsDownOnlyReachesItself) {

@@ -147,6 +147,8 @@ TEST_F(SubnetSa, ClassPortInfoSaysSendOnlyFullMembersAreSupported) {
   EXPECT_EQ(info.capability_mask, 0x2200) << "UD multicast, matching of capability bits";
   const auto mask2 = ipoib::load_be<std::uint32_t>(reply->data.data() + 4) >> 5;
   EXPECT_NE(mask2 & 1U << 12, 0U);
+  EXPECT_EQ(a.send_request(method::kSet, attribute::kClassPortInfo, 0, NodeRecord{})->status(),
+            SaStatus::unsupported_method_attribute);
 }
 
 TEST_F(SubnetSa, OnlyNodesThatShareAPartitionAreVisible) {
@@ -177,6 +179,8 @@ TEST_F(SubnetSa, OtherClassVersionIsRefused) {
   const auto packets = send(a.request(header, NodeRecord{}));
   ASSERT_EQ(packets.size(), 1U);
   EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->status, 0x0004);
+  EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->transaction_id,
+            header.mad.transaction_id);
   header.mad.method = method::kGetResp;
   EXPECT_TRUE(send(a.request(header, NodeRecord{})).empty());
   EXPECT_EQ(subnet.counters().drop_response, 1U);
@@ -340,6 +344,8 @@ TEST(Components, AreComparedBitByBit) {
 }
 
 TEST_F(SubnetRmpp, StopAndAbortEndATransfer) {
+  subnet.on_time(kStart);
+  EXPECT_TRUE(subnet.take_outgoing().empty()) << "nothing is due";
   EXPECT_TRUE(send(control(RmppType::stop, 0, 0)).empty());
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
   EXPECT_TRUE(send(control(RmppType::ack, 1, 4)).empty());
@@ -359,6 +365,7 @@ TEST_F(SubnetRmpp, InvalidAcknowledgementsAbort) {
   EXPECT_EQ(status(control(RmppType::ack, 1, 0)), 122) << "window ends before the segment";
   (void)send(a.request(header, NodeRecord{}));
   EXPECT_EQ(status(control(RmppType::ack, 1, 2 + RmppSender::kMaxWindow)), 127);
+  EXPECT_EQ(subnet.counters().rmpp_given_up, 3U);
 }
 
 TEST_F(SubnetRmpp, RepeatedRequestDoesNotStartASecondTransfer) {

@@ -114,6 +114,7 @@ TEST(SubnetManager, NodesAreBounded) {
     guids.insert(manager.node(*node)->port.port_guid);
   }
   EXPECT_EQ(guids.size(), kMaxNodes - 1);
+  EXPECT_EQ(manager.switches()[0].port_count, kMaxNumberedPort);
   EXPECT_FALSE(manager.add("one-more"));
   ASSERT_TRUE(manager.remove(500));
   EXPECT_TRUE(manager.add("one-more"));
@@ -260,6 +261,7 @@ TEST(SubnetManager, PKeyKeepsItsIndex) {
   EXPECT_EQ(keys[2], PKey(0x0013));
   ASSERT_TRUE(manager.set_membership(a, PKey(0x44), Membership::full));
   EXPECT_EQ(keys[1], PKey(0x8044)) << "the first free entry";
+  EXPECT_FALSE(manager.partitions().back().broadcast_group);
   EXPECT_TRUE(find_pkey(manager.node(0)->port, PKey(0x44)).is_valid());
   EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
 }

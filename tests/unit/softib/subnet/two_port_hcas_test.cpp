@@ -35,8 +35,10 @@ SubnetConfig two_port_config(Management management = Management::own) {
   tree.hcas[0].port_guids = {Guid(0x201), Guid()};
   for (auto& cable : tree.cables) {
     if (!cable.b.is_switch && cable.b.index == 1) cable.b.port = 2;
+    if (cable.b.is_switch) cable.speed = cable.width = 1;
   }
   tree.hcas[2].guid = Guid(0x200);  // so its port has the GUID of one of host-1
+  tree.hcas[3].guid = tree.switches[0].guid = Guid(0x300);
   tree.cables.insert(tree.cables.begin(), topology::Cable{{true, 1, 5}, {false, 0, 2}});
   config.topology = tree;
   return config;
@@ -76,7 +78,11 @@ TEST_F(TwoPortHcas, EachPortWithACableIsANode) {
   EXPECT_EQ(port(one).port_guid, Guid(0x201)) << "that of the file";
   EXPECT_EQ(port(other).port_guid, Guid(0x102));
   EXPECT_LT(one, other) << "the ports are in order";
+  EXPECT_EQ(subnet.switches()[0].node.port.node_guid, Guid(0x300));
+  EXPECT_EQ(subnet.switches()[0].ports[3].speed, 1);
+  EXPECT_EQ(subnet.switches()[0].ports[3].width, 1);
   EXPECT_NE(port(subnet.find("host-3").value()).node_guid, Guid(0x200)) << "its port's is taken";
+  EXPECT_NE(port(subnet.find("host-4").value()).node_guid, Guid(0x300)) << "that of a switch";
   EXPECT_NE(port(one).lid, port(other).lid);
   EXPECT_EQ(subnet.node(one)->attachment.switch_index, 0);
   EXPECT_EQ(subnet.node(other)->attachment.switch_index, 1);
