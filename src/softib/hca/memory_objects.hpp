@@ -56,7 +56,7 @@ struct WindowBinding {
 /// a registration (IBA 10.6.7).
 struct MemoryWindow {
   ProtectionDomain* pd = nullptr;
-  ibv_mw_type type = IBV_MW_TYPE_1;
+  ibv_mw_type type{};
   WindowBinding bound{};
   Qpn user{};  ///< the queue pair whose peer may use it; of type 2
 };

@@ -12,7 +12,7 @@ namespace softib::hca {
 
 struct SendRequest {
   std::uint64_t id = 0;
-  ibv_wc_opcode opcode = IBV_WC_SEND;  ///< of its completion
+  ibv_wc_opcode opcode{};  ///< of its completion
   ibv_ah_attr to{};
   const ProtectionDomain* to_pd = nullptr;  ///< of the address handle
   Qpn destination;

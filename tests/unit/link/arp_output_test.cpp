@@ -17,6 +17,7 @@ TEST_F(ArpOutputTest, AddressesInAReplyHaveNoFlags) {
   const Frame reply = output.make_reply(request);
   const auto sent = wire::Arp::parse(reply.bytes().subspan(wire::kEncapsulationSize));
   ASSERT_TRUE(sent);
+  EXPECT_EQ(reply.bytes().size(), wire::kEncapsulationSize + wire::Arp::kSize);
   EXPECT_EQ(sent->target_hardware, kPeerHw);
   EXPECT_EQ(sent->sender_hardware, kOwn);
 }

@@ -15,7 +15,7 @@ using ipoib::wire::Psn;
 
 /// The part of a request that the send queue of a connection stores in addition to SendRequest.
 struct ConnectedRequest {
-  ibv_wr_opcode opcode = IBV_WR_SEND;
+  ibv_wr_opcode opcode{};
   bool fence = false;
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;

@@ -34,10 +34,10 @@ namespace softib::hca {
 struct RequestPacket {
   std::uint32_t position = 0;  ///< of the request in the send queue
   std::uint32_t index = 0;     ///< of the packet in the request
-  std::uint32_t packets = 1;   ///< PSNs that it takes: of a READ, responses; else a run
+  std::uint32_t packets = 0;   ///< PSNs that it takes: of a READ, responses; else a run
   Psn psn;
-  bool is_last = true;  ///< packet of the request
-  bool requests_ack = true;
+  bool is_last = false;  ///< packet of the request
+  bool requests_ack = false;
 };
 
 class SendWindow {

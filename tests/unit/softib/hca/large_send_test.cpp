@@ -296,7 +296,10 @@ TEST_F(LargeSendTest, InvalidRequestsAreRefused) {
   EXPECT_TRUE(refused([](auto& wr) { wr.num_sge = 0; }, from_));
   EXPECT_TRUE(refused([](auto& wr) { wr.num_sge = -1; }, from_));
   EXPECT_TRUE(refused([](auto& wr) { wr.num_sge = 5; }, from_));
+  EXPECT_TRUE(refused([](auto& wr) { wr.tso.hdr = nullptr; }, from_));
+  some[0].length = 100;  // short enough for inline data
   EXPECT_TRUE(refused([](auto& wr) { wr.send_flags |= IBV_SEND_INLINE; }, from_));
+  some[0].length = 1000;
   EXPECT_TRUE(refused([](auto& wr) { wr.tso.mss = 3; }, from_)) << "too many segments";
   some[0].length = kMaxTso + 1;
   EXPECT_TRUE(refused([](auto& wr) { wr.tso.mss = 2000; }, from_));

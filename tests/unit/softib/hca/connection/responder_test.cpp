@@ -73,6 +73,11 @@ TEST_F(ResponderTest, AMissingPacketIsAskedForOnce) {
   EXPECT_EQ(sent()[0].aeth.kind, Aeth::Kind::nak);
   EXPECT_EQ(sent()[0].aeth.value, Aeth::kSequenceError);
   EXPECT_EQ(sent()[0].bth.psn, Psn(kFirst));
+  write(kFirst, 1000, kData);
+  write(kFirst + 2, 1000, kData);
+  respond();
+  ASSERT_EQ(outbox.size(), 2U) << "the next one, too";
+  EXPECT_EQ(sent()[1].bth.psn, Psn(kFirst + 1));
   EXPECT_EQ(qp.state(), IBV_QPS_RTS);
 }
 
