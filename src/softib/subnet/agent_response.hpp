@@ -28,7 +28,7 @@ struct AgentResult {
 [[nodiscard]] inline AgentResult make_response(const MadPacket& request,
                                                const ipoib::wire::MadHeader& header,
                                                std::uint16_t status) {
-  AgentResult result{AgentOutcome::responded, status, request, 0};
+  AgentResult result{.outcome = AgentOutcome::responded, .status = status, .packet = request};
   result.packet.reverse();
   auto response = header;
   response.method = ipoib::wire::method::kGetResp;

@@ -59,7 +59,7 @@ AgentResult refuse_cm(const MadPacket& packet, const SubnetManager& manager) {
   if (!admits_route(node->port, packet.grh)) return {.outcome = AgentOutcome::wrong_gid};
   const auto answer = answer_to(mad->message);
   if (!answer) return {.outcome = AgentOutcome::unmatched_response};
-  AgentResult result{AgentOutcome::responded, 0, packet, 0};
+  AgentResult result{.outcome = AgentOutcome::responded, .packet = packet};
   result.packet.reverse();
   CmMad{mad->transaction_id, *answer}.emit(result.packet.mad);
   return result;

@@ -159,7 +159,10 @@ TEST_F(PerformanceTest, WhatWasSetEndsWithTheNode) {
 }
 
 TEST_F(PerformanceTest, ClassPortInfoHasTheCapabilities) {
-  const auto response = send_request(request(lid(), attribute::kClassPortInfo, 0));
+  auto get = request(lid(), attribute::kClassPortInfo, 0);
+  get.mad[kData + 20] = 0xff;
+  const auto response = send_request(get);
+  EXPECT_EQ(at<std::uint8_t>(response, 20), 0U) << "what the request had there";
   EXPECT_EQ(at<std::uint8_t>(response, 0), 1U);
   EXPECT_EQ(at<std::uint8_t>(response, 1), 1U);
   EXPECT_EQ(at<std::uint16_t>(response, 2), 0x1400U);

@@ -321,6 +321,11 @@ TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
   ASSERT_TRUE(subnet.set_cable({"host-2"}, {}, CableSettings{.loss = 1}));
   EXPECT_EQ(subnet.node(host(2))->checks, kCableFault);
   EXPECT_EQ(subnet.switches().checks(), kCableFault);
+  CheckSet on_ways = kNoChecks;
+  for (const int to : {3, 4}) {
+    on_ways |= follow(subnet.switches(), kLeaf1, lid(host(to)), false).checks;
+  }
+  EXPECT_EQ(on_ways, kCableFault);
   const auto changes = subnet.take_changes();
   EXPECT_TRUE(changes.nodes[host(2)]);
   EXPECT_EQ(changes.switches.size(), 2U);
@@ -328,6 +333,9 @@ TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
   ASSERT_TRUE(subnet.remove_hca(host(2)));
   EXPECT_EQ(subnet.node(subnet.add_hca("host-2").value())->checks, kCableFault);
   ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableState::down));
+  (void)subnet.take_changes();
+  ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableSettings{.width = 8}));
+  EXPECT_TRUE(subnet.take_changes().nodes[host(3)]);
   ASSERT_TRUE(subnet.set_switch("spine-2", SwitchState::absent));
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 8}));
   Subnet after(tree_config());

@@ -287,6 +287,7 @@ TEST_F(SaMembers, JoinStatesOfAPortAreAddedAndRemovedSeparately) {
   const auto left = a.send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
                                    member::record(kGroup, a.gid()));
   EXPECT_EQ(McMemberRecord::parse(left->data)->join_state, 4) << "what is left";
+  EXPECT_EQ(McMemberRecord::parse(left->data)->scope, kGroup.bytes()[1] & 0xf);
   EXPECT_FALSE(subnet.forwarding(Lid(0xc001)).receivers[a.index()]);
   EXPECT_EQ(leave(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::ok);
   EXPECT_EQ(leave(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
@@ -302,6 +303,7 @@ TEST_F(SaMembers, GroupEndsWithItsLastFullMember) {
 }
 
 TEST_F(SaMembers, PermanentGroupStays) {
+  EXPECT_TRUE(subnet.take_changes().groups[0]) << "it is published without members";
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   ASSERT_EQ(join(b, broadcast(), McMemberRecord::kNonMember), SaStatus::ok);
   EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);

@@ -237,7 +237,10 @@ TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
   refused([](PortInfo& info) { info.physical_state = 7; });
   refused([](PortInfo& info) { info.operational_vls = 5; });
   EXPECT_EQ(set(kHost, wanted(kHostLid), 2), kInvalidField) << "an HCA has one port";
-  EXPECT_EQ(set(kSwitch, wanted(kHostLid), 200), kInvalidField);
+  auto checking = wanted(kHostLid);
+  checking.enforces_inbound = true;
+  EXPECT_EQ(set(kSwitch, checking, 200), kInvalidField);
+  EXPECT_FALSE(subnet.switches()[0].ports[200].filter.inbound);
   auto of_switch = wanted(kSwitchAt);
   of_switch.neighbor_mtu = 0;
   EXPECT_EQ(set(kSwitch, of_switch), 0U) << "its port 0 has no link";
@@ -366,6 +369,8 @@ TEST_F(SmaSet, AnotherLidIsAChangeOfItsNode) {
   EXPECT_EQ(subnet.take_changes().nodes, NodeSet().set(kSubnetNode));
   ASSERT_EQ(set(kHost, wanted(Lid(7))), 0U);
   EXPECT_EQ(subnet.take_changes().nodes, NodeSet().set(host));
+  EXPECT_EQ(subnet.node_at(Lid(7)), host);
+  EXPECT_FALSE(subnet.node_at(kHostLid));
 }
 
 TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
@@ -384,6 +389,7 @@ TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
   EXPECT_EQ(last_octet(), 18 << 3);
   const auto shown = send_request(smp(kSwitch, kGet, smp_attribute::kSwitchInfo)).value();
   const auto octets = data(shown);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&octets[4]), kMaxGroups) << "MulticastFDBCap";
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&octets[6]), 5) << "LinearFDBTop";
   EXPECT_EQ(std::vector(octets.begin() + 8, octets.begin() + 11),
             (std::vector<std::uint8_t>{1, 2, 3}))
@@ -804,6 +810,7 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   EXPECT_EQ(subnet.node(host)->checks, kPKeyCheck);
   ASSERT_EQ(set({1, 3}, filter, 1), 0U);
   EXPECT_EQ(subnet.switches().peer(0, 3).checks, kPKeyCheck) << "what leaf-1 sends to spine-1";
+  EXPECT_EQ(subnet.switches().filters().size(), 2U);
   EXPECT_EQ(subnet.switches().peer(2, 1).checks, kNoChecks);
 
   Subnet after(external_tree());

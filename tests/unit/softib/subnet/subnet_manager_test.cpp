@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sa_client.hpp"
+#include "softib/topology/guids.hpp"
 
 namespace softib::subnet {
 namespace {
@@ -57,6 +58,7 @@ TEST(SubnetManager, NameDeterminesTheGuids) {
   (void)other.add("first");
   const auto a = one.node(one.add("a").value())->port;
   const auto same = other.node(other.add("a").value())->port;
+  EXPECT_EQ(a.node_guid, topology::derived_guid("a", 0));
   EXPECT_EQ(a.node_guid, same.node_guid);
   EXPECT_EQ(a.port_guid, same.port_guid);
   EXPECT_NE(a.node_guid, a.port_guid);
@@ -77,6 +79,7 @@ TEST(SubnetManager, HcaFailsAndRecovers) {
   EXPECT_TRUE(manager.node(a)->port.failed);
   EXPECT_EQ(manager.node(a)->port.generation, before.generation);
   EXPECT_EQ(manager.node(a)->port.state, PortState::down);
+  EXPECT_EQ(manager.end_ports().size(), 2U) << "the SM and the switch";
   EXPECT_TRUE(manager.take_changed()[a]);
   EXPECT_EQ(manager.set_port_state(a, PortState::active).error().code, ENODEV);
   ASSERT_TRUE(manager.set_failed(a, true));
@@ -218,6 +221,7 @@ TEST(SubnetManager, LidsMustBeUnicastAndUnused) {
   EXPECT_FALSE(manager.set_lid(a, Lid(0)));
   EXPECT_FALSE(manager.set_lid(a, Lid(0xc000)));
   EXPECT_FALSE(manager.set_lid(a, kSwitchLid));
+  EXPECT_EQ(manager.set_lid(99, Lid(0x77)).error().code, ENOENT);
   ASSERT_TRUE(manager.set_lid(a, Lid(0x77)));
   EXPECT_FALSE(manager.node_at(Lid(2)));
   EXPECT_EQ(manager.node_at(Lid(0x77)), a);
