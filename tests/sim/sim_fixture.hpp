@@ -32,7 +32,9 @@ class Sim : public ::testing::Test {
     HostOptions chosen;
     chosen.hca = "hca" + std::to_string(number);
     chosen.address = {address_of(number), 16};
-    chosen.epoch = 3 + number % 60;  // a QPN that no other one of 60 hosts has
+    // A QPN that no other host has.
+    chosen.epoch = 3 + number % 10;
+    chosen.slot = number / 10;
     chosen.link = config;
     return chosen;
   }
