@@ -182,7 +182,7 @@ class FabricWriter : public Fabric {
 
   /// Whether the file existed; snapshot() returns what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
-  /// Makes room for a node. Fails if the file system is full.
+  /// Makes room for a node, unless the file is_lost(). Fails if the file system is full.
   [[nodiscard]] ipoib::Result<void> reserve(NodeIndex index);
   /// There has to be room for the node.
   void set_node(NodeIndex index, const subnet::Node& node);

@@ -108,7 +108,8 @@ void FabricWriter::changed() {
 
 Result<void> FabricWriter::reserve(NodeIndex index) {
   const std::size_t before = nodes();
-  if (index < before) return {};
+  // A file that another process has truncated stays as it is, so that everybody finds out.
+  if (index < before || is_lost()) return {};
   const std::size_t more = (index - before) / kNodesAtOnce * kNodesAtOnce + kNodesAtOnce;
   const auto file = open_shared(path_, IfMissing::fail);
   if (!file) return file.error();

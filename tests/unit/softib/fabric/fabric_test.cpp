@@ -190,6 +190,14 @@ TEST_F(FabricTest, HasPagesForTheNodesThatThereAre) {
   EXPECT_EQ(reader().snapshot().nodes.size(), 1U);
 }
 
+TEST_F(FabricTest, ATruncatedFileStaysSo) {
+  auto out = writer();
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_TRUE(out.reserve(1).has_value());
+  EXPECT_TRUE(out.is_lost());
+  EXPECT_EQ(std::filesystem::file_size(path_), 0U);
+}
+
 TEST_F(FabricTest, WithoutRoomNoNodeIsAdded) {
   auto out = writer();
   std::filesystem::remove(path_);
