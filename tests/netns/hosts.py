@@ -133,12 +133,13 @@ class Subnet(softib_subnet.Subnet):
                 ends.callback(host.close)
 
     def _end(self):
-        with contextlib.ExitStack() as ends:
-            ends.callback(self.__exit__)
+        try:
             if self.process.poll() is not None and self.run_softib("show").returncode == 0:
                 # A program has started the subnet again.
                 done = self.run_softib("stop")
                 assert done.returncode == 0, done.stderr
+        finally:
+            self.__exit__()
 
     def logs(self):
         out = []
@@ -252,10 +253,11 @@ class Host(lab.Host):
         self.daemon.end(signal.SIGKILL)
 
     def close(self):
-        with contextlib.ExitStack() as ends:
-            ends.callback(self.remove, check=False)
+        try:
             if self.daemon is not None:
                 self.daemon.end()
+        finally:
+            self.remove(check=False)
         assert self.daemon is None or not self.logged("sandbox has refused"), self.daemon.output()
 
 

@@ -26,15 +26,13 @@ Error failure(const std::string& what, int code) {
 
 /// Allocates the pages of nodes. A full file system cannot cause SIGBUS then.
 Result<void> allocate_nodes(int fd, std::size_t first, std::size_t count) {
-  const auto allocate = [&](std::size_t array, std::size_t size) {
-    return ::posix_fallocate(fd, off_t(array + first * size), off_t(count * size));
-  };
   using Layout = FabricLayout;
   for (const auto& [array, size] :
        {std::pair(offsetof(Layout, nodes), sizeof(PublishedNode)),
         std::pair(offsetof(Layout, slots), sizeof(NodeSlots)),
         std::pair(offsetof(Layout, violations), sizeof(Layout::violations[0]))}) {
-    if (const int code = allocate(array, size); code != 0) {
+    const int code = ::posix_fallocate(fd, off_t(array + first * size), off_t(count * size));
+    if (code != 0) {
       return failure("cannot allocate memory for more HCAs; free some space", code);
     }
   }
@@ -43,13 +41,12 @@ Result<void> allocate_nodes(int fd, std::size_t first, std::size_t count) {
 
 /// Allocates the pages of all but the nodes.
 Result<void> allocate_others(int fd, const SwitchCount& count) {
-  constexpr auto kBehindSlots = offsetof(FabricLayout, captures);
   const auto switches = file_bytes(count) - sizeof(FabricLayout);
   int code = ::ftruncate(fd, off_t(file_bytes(count))) == 0 ? 0 : errno;
   for (const auto& [first, size] :
        {std::pair(std::size_t{0}, sizeof(FabricHeader)),
         std::pair(offsetof(FabricLayout, groups), sizeof(FabricLayout::groups)),
-        std::pair(kBehindSlots, sizeof(FabricLayout::captures)),
+        std::pair(offsetof(FabricLayout, captures), sizeof(FabricLayout::captures)),
         std::pair(sizeof(FabricLayout), switches)}) {
     if (code == 0) code = ::posix_fallocate(fd, off_t(first), off_t(size));
   }

@@ -61,9 +61,9 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
 
 /// A TCP or UDP header, and its range in the payload.
 struct Transport {
-  Kind kind;
-  std::size_t begin;
-  std::size_t end;
+  Kind kind = Kind::none;
+  std::size_t begin = 0;
+  std::size_t end = 0;
 };
 
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {

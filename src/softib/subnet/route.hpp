@@ -39,8 +39,8 @@ enum class RouteEnd : std::uint8_t {
 
 /// Where processes get what arrives at a node.
 struct HcaPort {
-  NodeIndex hca = 0;        ///< the node of the HCA's first port, to which their slots belong
-  std::uint8_t number = 1;  ///< of the port
+  NodeIndex hca = kSubnetNode;  ///< the node of the HCA's first port, to which their slots belong
+  std::uint8_t number = 1;      ///< of the port
 };
 
 struct Route {

@@ -140,9 +140,8 @@ void SubnetProcess::adopt() {
   log_.info("adopting the subnet of an earlier process: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
-    const SlotSet slots = fabric_.occupied(entry.index);
-    for (auto slot = slots._Find_first(); slot < slots.size(); slot = slots._Find_next(slot)) {
-      transport::reclaim_slot(folder_, fabric_, entry.index, static_cast<std::uint32_t>(slot));
+    for (const auto& file : folder_.slot_files(entry.index)) {
+      if (file.is_lock()) transport::reclaim_slot(folder_, fabric_, entry.index, file.slot);
     }
   }
   subnet_.adopt(before, ipoib::monotonic_now());

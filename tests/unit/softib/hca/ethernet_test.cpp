@@ -163,6 +163,7 @@ TEST(FlowLabel, FollowsFromTheQueuePairs) {
   // As rdma_calc_flow_label() of Linux.
   EXPECT_EQ(flow_label_of(Qpn(0x11), Qpn(0x20)), 0x220U);
   EXPECT_EQ(flow_label_of(Qpn(0xfedcba), Qpn(0x987654)), 0x2a423U);
+  EXPECT_NE(flow_label_of(Qpn(0xc0000), Qpn(0x40001)), flow_label_of(Qpn(0xc0000), Qpn(0x40002)));
 }
 
 TEST_F(EthernetTest, AConnectionTakesPacketsOfItsPeersAddressAlone) {

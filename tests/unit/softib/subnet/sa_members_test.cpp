@@ -257,6 +257,7 @@ TEST_F(SaMembers, IpoibGroupRequiresItsBroadcastGroup) {
 TEST_F(SaMembers, ReservedMgidsAreRefused) {
   EXPECT_EQ(create(a, Gid::parse("ff32:1::1").value()), SaStatus::request_invalid);
   EXPECT_EQ(create(a, Gid::parse("ff12:a01b::1").value()), SaStatus::request_invalid);
+  EXPECT_EQ(create(a, Gid::parse("fe80::1").value()), SaStatus::request_invalid);
   EXPECT_EQ(create(a, Gid::parse("fe00::1").value()), SaStatus::request_invalid);
 }
 
@@ -286,6 +287,7 @@ TEST_F(SaMembers, JoinStatesOfAPortAreAddedAndRemovedSeparately) {
   EXPECT_EQ(leave(a, kGroup, 7), SaStatus::request_invalid);
   const auto left = a.send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
                                    member::record(kGroup, a.gid()));
+  EXPECT_EQ(left->status(), SaStatus::ok);
   EXPECT_EQ(McMemberRecord::parse(left->data)->join_state, 4) << "what is left";
   EXPECT_EQ(McMemberRecord::parse(left->data)->scope, kGroup.bytes()[1] & 0xf);
   EXPECT_FALSE(subnet.forwarding(Lid(0xc001)).receivers[a.index()]);
