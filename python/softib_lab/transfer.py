@@ -28,6 +28,7 @@ def serve(address, seconds):
 
 
 LEAST_PATIENCE = 0.1  # seconds for the last attempt
+TELLING_PATIENCE = 1  # seconds after which it tells something if nobody answers
 
 
 def connected(address, port, seconds):
@@ -38,8 +39,8 @@ def connected(address, port, seconds):
         try:
             return socket.create_connection((address, port), timeout=left)
         except OSError as failure:
-            # An attempt that was cut short says less than one before it.
-            error = error if error and left == LEAST_PATIENCE else failure
+            is_cut_short = isinstance(failure, TimeoutError) and left < TELLING_PATIENCE
+            error = error if error and is_cut_short else failure
             if time.monotonic() > end:
                 raise error from None
             time.sleep(0.1)

@@ -28,6 +28,21 @@ std::vector<ShownHca> make_hcas() {
   return hcas;
 }
 
+/// Each HCA has two processes with two objects of each kind.
+class SomeResources final : public softib::view::ResourceSource {
+ public:
+  std::vector<Owned<softib::ObjectStatus>> objects(const ShownHca& /*hca*/,
+                                                   softib::ObjectKind /*kind*/) override {
+    return {{{1, 0}, {.number = 0, .type = 2, .port = 1}},
+            {{1, 0}, {.number = 1, .type = 4}},
+            {{2, 1}, {.number = 0, .type = 10, .port = 2}},
+            {{2, 1}, {.number = 1, .type = 0xff}}};
+  }
+  std::vector<Owned<softib::rdma_cm::IdStatus>> ids(const ShownHca& /*hca*/) override {
+    return {{{1, 0}, {}}, {{2, 1}, {}}};
+  }
+};
+
 nlmsghdr header_of(ipoib::ConstBytes bytes) {
   nlmsghdr header{};
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -54,7 +69,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ipoib::CostLimit limit(kMaxCost);
   static const auto hcas = make_hcas();
   const ipoib::ConstBytes sent(data, size);
-  const auto answers = softib::view::netlink_answers(sent, kPortId, hcas);
+  SomeResources resources;
+  const auto answers = softib::view::netlink_answers(sent, kPortId, hcas, resources);
   bool is_dump = false;
   for (const auto& answer : answers) {
     ipoib::require(answer.size() >= sizeof(nlmsghdr));

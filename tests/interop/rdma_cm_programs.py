@@ -24,9 +24,9 @@ RSOCKET_PORT, RCOPY_PORT, IPERF_PORT, PERFTEST_PORT = 7471, 7427, 5001, 18515
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
 
 
-def listens(subnet, port, space=TCP):
-    """Whether a process of any HCA listens."""
-    return space << 16 | port in services(subnet.softib("show", "--cm", "--json"))
+def listeners(subnet, port, space=TCP):
+    """How many IDs of all HCAs listen."""
+    return services(subnet.softib("show", "--cm", "--json")).count(space << 16 | port)
 
 
 class Server:
@@ -34,10 +34,12 @@ class Server:
 
     def __init__(self, subnet, *command, port, space=TCP, options=()):
         self.log = subnet.folder / f"server{len(subnet.processes)}.out"
+        before = listeners(subnet, port, space)
         with open(self.log, "w", encoding="utf-8") as out:
             self.process = subnet.start("a", *command, options=options, stdout=out,
                                         stderr=subprocess.STDOUT)
-        wait_for(f"listener {command}", lambda: listens(subnet, port, space) or self.process.poll() is not None)
+        wait_for(f"listener {command}",
+                 lambda: listeners(subnet, port, space) > before or self.process.poll() is not None)
         assert self.process.poll() is None, self.text()
 
     def text(self):
@@ -375,7 +377,7 @@ def a_port_is_used_once():
         assert second.returncode != 0 and "Cannot assign requested address" in second.stdout, second.stdout
         server.process.kill()
         server.process.wait()
-        wait_for("the end of the listener", lambda: not listens(subnet, RPING_PORT))
+        wait_for("the end of the listener", lambda: listeners(subnet, RPING_PORT) == 0)
         for output in play_rping(subnet, *rping("-C", "1")):
             assert "rdma-ping-0" in output, output
 

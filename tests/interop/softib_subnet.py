@@ -64,9 +64,9 @@ CAME_TOO_EARLY = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.|ri
 
 
 def services(shown):
-    """Returns the service IDs on which somebody listens, from the output of `softib show --cm --json`."""
-    return {int(one["service_id"], 16) for process in json.loads(shown)["processes"] for one in process["ids"]
-            if one["state"] == "Listen"}
+    """Returns the service ID of each ID that listens, from the output of `softib show --cm --json`."""
+    return [int(one["service_id"], 16) for process in json.loads(shown)["processes"] for one in process["ids"]
+            if one["state"] == "Listen"]
 
 
 def has_other_users():

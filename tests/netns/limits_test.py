@@ -274,7 +274,8 @@ class SystemLimits(hosts.Pair):
                         if is_fatal:
                             daemon.popen.wait(hosts.PATIENCE)
                         else:
-                            hosts.wait_until(lambda: words[0] in daemon.output() or self.left.has_carrier(), words)
+                            hosts.wait_until(lambda: all(word in daemon.output() for word in words)
+                                             or self.left.has_carrier(), words)
                     finally:
                         daemon.end()  # some fail only then
                     self.assertEqual(daemon.status(), 1 if is_fatal else 0)

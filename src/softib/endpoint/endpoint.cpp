@@ -331,6 +331,11 @@ void Endpoint::connections_ended(std::span<const transport::Process> processes) 
   }
 }
 
+ObjectPage Endpoint::objects(const ObjectRequest& request) {
+  const std::lock_guard lock(delivery_mutex_);
+  return receiver_ != nullptr ? receiver_->objects(request) : ObjectPage();
+}
+
 void Endpoint::hung_up(int fd) {
   if (network_) engine_.set_source(*network_, [&] { network_->lender_gone(fd); });
   const std::lock_guard lock(delivery_mutex_);

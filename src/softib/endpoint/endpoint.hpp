@@ -151,6 +151,7 @@ class Endpoint final : public PacketSink,
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
   void connections_ended(std::span<const transport::Process> processes) override;
+  [[nodiscard]] ObjectPage objects(const ObjectRequest& request) override;
   void hung_up(int fd) override;
   [[nodiscard]] bool watch(int socket, transport::Process process) override;
   void connection_ended(transport::Process process) override;

@@ -10,6 +10,7 @@
 #include "ipoib/time.hpp"
 #include "softib/core/hca_ports.hpp"
 #include "softib/core/mad_packet.hpp"
+#include "softib/core/object_list.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/fabric/port_counters.hpp"
 
@@ -26,6 +27,8 @@ class PacketReceiver {
   /// The current attributes of a port that has a cable: once after set_receiver(), and after each
   /// change.
   virtual void port_changed(const PortAttributes& now) = 0;
+  /// What another process is told that asks for the objects of this one.
+  [[nodiscard]] virtual ObjectPage objects(const ObjectRequest& /*request*/) { return {}; }
   /// The time of Endpoint::set_deadline() has come. The rings have just been read.
   virtual void deadline(ipoib::TimePoint /*now*/) {}
 };

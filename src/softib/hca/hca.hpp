@@ -11,6 +11,7 @@
 #include <span>
 
 #include "softib/core/hca_ports.hpp"
+#include "softib/core/object_list.hpp"
 #include "softib/hca/connection/connections.hpp"
 #include "softib/hca/counters.hpp"
 #include "softib/hca/datagram/receiver.hpp"
@@ -84,6 +85,8 @@ class Hca {
   [[nodiscard]] bool is_ethernet() const { return ports_.are_ethernet(); }
   [[nodiscard]] CompletionClock& clock() { return clock_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
+  /// The objects of a kind other than contexts.
+  [[nodiscard]] ObjectPage objects(const ObjectRequest& request) const;
   [[nodiscard]] std::span<const HcaEvent> events() const {
     return events_.pending();
   }  ///< in order

@@ -1,9 +1,10 @@
 // The memory regions and windows of an emulated HCA, by key (IBA 10.6).
 //
-// The upper 24 bits of a key are the index of a slot in the table, of a region or a window. The low
-// 8 bits change each time the slot is reused, so that a stale key does not give access to the next
-// region. Those of a window change with each binding. The slot that has been free for the longest
-// time is reused, and only when there are kLeastFreeSlots or the table is full.
+// The upper 24 bits of a key are one more than the index of a slot in the table, of a region or a
+// window. The low 8 bits change each time the slot is reused, so that a stale key does not give
+// access to the next region. Those of a window change with each binding. The slot that has been
+// free for the longest time is reused, and only when there are kLeastFreeSlots or the table is
+// full.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -43,6 +44,11 @@ class MemoryTable {
   /// bound to it.
   [[nodiscard]] ipoib::Result<void> remove(std::uint32_t key);
   [[nodiscard]] MemoryRegion* find(std::uint32_t key);
+  /// The region in a slot; null if there is none.
+  [[nodiscard]] const MemoryRegion* at(std::size_t slot) const {
+    return std::get_if<MemoryRegion>(&slots_.at(slot).use);
+  }
+  [[nodiscard]] std::size_t slots() const { return slots_.size(); }
 
   /// Returns the key of a new window, which is not bound. Fails with EINVAL for an unknown type,
   /// and with ENOMEM.

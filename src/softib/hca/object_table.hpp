@@ -30,6 +30,7 @@ class ObjectTable {
   [[nodiscard]] T* find(std::size_t handle) const {
     return handle < slots_.size() ? slots_[handle].get() : nullptr;
   }
+  [[nodiscard]] std::size_t end() const { return slots_.size(); }  ///< beyond all handles
   /// The first object for which `is_it` is true, or null.
   template <class Predicate>
   [[nodiscard]] T* find_if(Predicate is_it) const {

@@ -40,6 +40,8 @@ class QueuePairTable {
     const auto& qp = qps_[QpnLayout::index(number)];
     return qp != nullptr && qp->number() == number ? qp.get() : nullptr;
   }
+  /// The queue pair whose number has this index, or null.
+  [[nodiscard]] const QueuePair* at(std::size_t index) const { return qps_.at(index).get(); }
   template <class Call>
   void for_each(Call call) const {
     for (const auto& qp : qps_) {

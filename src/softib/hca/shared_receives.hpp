@@ -48,6 +48,7 @@ class SharedReceives {
 
   /// The queue that requests to a queue pair of `domain` name by `number`, or null.
   [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, const XrcDomain* domain) const;
+  [[nodiscard]] const auto& queues() const { return queues_; }
   /// Moves the oldest receive of the queue that a message uses to its queue pair. Returns false if
   /// there is none.
   [[nodiscard]] bool take(QueuePair& qp);

@@ -1,4 +1,4 @@
-// A process's slot on a node, to which 1/64 of the HCA's queue pair numbers belong.
+// A process's slot on a node, to which 1/256 of the HCA's queue pair numbers belong.
 #pragma once
 
 #include <cstdint>

@@ -404,6 +404,8 @@ bool SocketEngine::handle_message(int fd) {
     woken_by(fd);
   } else if (reader_.kind() == MessageKind::want_wakeup_fd) {
     is_valid = send_wakeup_fd(fd);
+  } else if (reader_.kind() == MessageKind::want_objects) {
+    is_valid = send_objects(fd);
   } else {
     is_valid = false;
   }
@@ -457,6 +459,14 @@ bool SocketEngine::send_wakeup_fd(int fd) {
   if (const auto own = found->second->make_sender()) {
     (void)answer(fd, MessageKind::wakeup_fd, reader_.body(), own->get());
   }
+  return true;
+}
+
+/// Returns false for a request that nobody makes. Who does not read what it asks for gets no more.
+bool SocketEngine::send_objects(int fd) {
+  const auto request = ObjectRequest::parse(reader_.body());
+  if (!request) return false;
+  (void)send_message(fd, MessageKind::objects, receiver_.objects(*request).bytes());
   return true;
 }
 

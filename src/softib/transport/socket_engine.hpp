@@ -128,6 +128,7 @@ class SocketEngine {
   [[nodiscard]] bool add_ring(int fd);
   void woken_by(int fd);
   [[nodiscard]] bool send_wakeup_fd(int fd);
+  [[nodiscard]] bool send_objects(int fd);
   [[nodiscard]] bool answer(int fd, MessageKind kind, ipoib::ConstBytes body, int descriptor);
   void limit_unread_answers();
 

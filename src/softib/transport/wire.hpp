@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "softib/core/object_list.hpp"
 #include "softib/core/packet_sink.hpp"
 
 namespace softib::transport {
@@ -119,6 +120,8 @@ class WireReceiver {
   virtual void connections_ended(std::span<const Process> processes) = 0;
   /// The other end of a descriptor has been closed (SocketEngine::watch_hangup()).
   virtual void hung_up(int /*fd*/) {}
+  /// Another process asks for objects of the HCA.
+  [[nodiscard]] virtual ObjectPage objects(const ObjectRequest& /*request*/) { return {}; }
   /// The engine has finished an iteration of its loop.
   virtual void turn_done() = 0;
   /// The deadline of SocketEngine::set_deadline() has passed.

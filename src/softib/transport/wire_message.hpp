@@ -24,6 +24,8 @@ enum class MessageKind : std::uint8_t {
   wakeup_table,    ///< to a sender: + the memory of the receiver's WakeupTable
   wakeup_fd,       ///< to a sender: | number 32, in host order | + a socket of a WakeupSocket
   want_wakeup_fd,  ///< to a receiver: | number 32, in host order |
+  want_objects,    ///< to a receiver: an ObjectRequest
+  objects,         ///< to who wants them: an ObjectPage
   count_
 };
 

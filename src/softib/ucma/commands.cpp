@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "softib/core/network_order.hpp"
-#include "softib/ucma/socket_addresses.hpp"
+#include "softib/rdma_cm/socket_addresses.hpp"
 #include "softib/ucma/user_memory.hpp"
 
 namespace softib::ucma {
@@ -209,8 +209,8 @@ std::optional<Address> sized_address(const __kernel_sockaddr_storage& from, std:
   const auto bytes = bytes_of(from);
   sa_family_t family = AF_UNSPEC;
   std::memcpy(&family, bytes.data(), sizeof family);
-  if (size == 0 || size != address_size(family)) return std::nullopt;
-  return read_address(bytes);
+  if (size == 0 || size != rdma_cm::address_size(family)) return std::nullopt;
+  return rdma_cm::read_address(bytes);
 }
 
 Outcome bind(const CommandContext& context, const Input& input) {
@@ -224,7 +224,7 @@ Outcome bind(const CommandContext& context, const Input& input) {
 Outcome bind_ip(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_bind_ip>(input);
   if (!command) return command.error();
-  const auto address = read_address(bytes_of(command->addr));
+  const auto address = rdma_cm::read_address(bytes_of(command->addr));
   if (!address || !std::holds_alternative<rdma_cm::IpEndpoint>(*address)) {
     return invalid("not an IP address");
   }
@@ -252,8 +252,8 @@ Outcome resolve_addr(const CommandContext& context, const Input& input) {
 Outcome resolve_ip(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_resolve_ip>(input);
   if (!command) return command.error();
-  return resolve(context, command->id, read_address(bytes_of(command->src_addr)),
-                 read_address(bytes_of(command->dst_addr)), command->timeout_ms);
+  return resolve(context, command->id, rdma_cm::read_address(bytes_of(command->src_addr)),
+                 rdma_cm::read_address(bytes_of(command->dst_addr)), command->timeout_ms);
 }
 
 Outcome resolve_route(const CommandContext& context, const Input& input) {
@@ -285,9 +285,10 @@ Outcome respond_addresses(const CommandContext& context, const Input& input, con
   constexpr std::size_t kSize = offsetof(rdma_ucm_query_addr_resp, ibdev_index);
   rdma_ucm_query_addr_resp response{};
   sockaddr_storage storage;
-  response.src_size = static_cast<std::uint16_t>(write_address(addresses.source, storage));
+  response.src_size = static_cast<std::uint16_t>(rdma_cm::write_address(addresses.source, storage));
   std::memcpy(&response.src_addr, &storage, sizeof storage);
-  response.dst_size = static_cast<std::uint16_t>(write_address(addresses.destination, storage));
+  response.dst_size =
+      static_cast<std::uint16_t>(rdma_cm::write_address(addresses.destination, storage));
   std::memcpy(&response.dst_addr, &storage, sizeof storage);
   if (const auto port = port_of(context, id)) {
     response.node_guid = to_network(std::uint64_t{port->node_guid.value()});
@@ -373,9 +374,9 @@ Outcome query_route(const CommandContext& context, const Input& input) {
   constexpr std::size_t kSize = offsetof(rdma_ucm_query_route_resp, ibdev_index);
   rdma_ucm_query_route_resp response{};
   sockaddr_storage storage;
-  write_address(id.source, storage);
+  rdma_cm::write_address(id.source, storage);
   std::memcpy(&response.src_addr, &storage, sizeof response.src_addr);
-  write_address(id.destination, storage);
+  rdma_cm::write_address(id.destination, storage);
   std::memcpy(&response.dst_addr, &storage, sizeof response.dst_addr);
   if (const auto port = port_of(context, id)) {
     response.node_guid = to_network(std::uint64_t{port->node_guid.value()});
@@ -503,7 +504,7 @@ Outcome join_ip_mcast(const CommandContext& context, const Input& input) {
   const auto command = read<rdma_ucm_join_ip_mcast>(input);
   if (!command) return command.error();
   return join(context, input, command->id, command->uid, command->response,
-              read_address(bytes_of(command->addr)), false);
+              rdma_cm::read_address(bytes_of(command->addr)), false);
 }
 
 Outcome leave_mcast(const CommandContext& context, const Input& input) {

@@ -13,9 +13,9 @@
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/source_towards.hpp"
 #include "softib/rdma_cm/address.hpp"
+#include "softib/rdma_cm/socket_addresses.hpp"
 #include "softib/transport/all_signals_blocked.hpp"
 #include "softib/ucma/ibarp_library.hpp"
-#include "softib/ucma/socket_addresses.hpp"
 
 namespace softib::ucma {
 
@@ -48,7 +48,7 @@ ibarp_address to_c(const IpAddress& address) {
 
 std::optional<IpAddress> ip_of(const sockaddr* address, std::size_t size) {
   const auto bytes = ipoib::ConstBytes(reinterpret_cast<const std::uint8_t*>(address), size);
-  const auto read = read_address(bytes);
+  const auto read = rdma_cm::read_address(bytes);
   const auto* const ip = read ? std::get_if<rdma_cm::IpEndpoint>(&*read) : nullptr;
   return ip != nullptr ? std::optional(ip->address) : std::nullopt;
 }
@@ -61,7 +61,7 @@ std::vector<std::string> interfaces_with(const IpAddress& address) {
   std::vector<std::string> names;
   for (const auto* each = all; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr) continue;
-    if (ip_of(each->ifa_addr, address_size(each->ifa_addr->sa_family)) == address) {
+    if (ip_of(each->ifa_addr, rdma_cm::address_size(each->ifa_addr->sa_family)) == address) {
       names.emplace_back(each->ifa_name);
     }
   }

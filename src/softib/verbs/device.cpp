@@ -370,6 +370,14 @@ void Device::port_changed(const PortAttributes& now) {
   });
 }
 
+ObjectPage Device::objects(const ObjectRequest& request) {
+  const auto access = hca();
+  if (request.kind != ObjectKind::context) return access->objects(request);
+  return ObjectPage::from(request.first, contexts_.size(), [](std::size_t index) {
+    return ObjectStatus{.number = static_cast<std::uint32_t>(index)};
+  });
+}
+
 void Device::dispatch_events() {
   for (const auto& event : hca_.events()) {
     if (const auto* const completion = std::get_if<hca::CompletionEvent>(&event)) {

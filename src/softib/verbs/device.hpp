@@ -117,6 +117,7 @@ class Device final : public endpoint::PacketReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
+  [[nodiscard]] ObjectPage objects(const ObjectRequest& request) override;
 
  private:
   template <class Body>

@@ -7,14 +7,23 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <span>
+#include <thread>
+#include <utility>
 
 #include "ipoib/file_descriptor.hpp"
+#include "softib/transport/all_signals_blocked.hpp"
+#include "softib/view/process_resources.hpp"
 #include "softib/view/process_view.hpp"
 #include "softib/view/rdma_netlink.hpp"
 
 namespace softib::view {
 
 namespace {
+
+/// How long a program may leave its receive buffer full before it gets no more.
+constexpr std::chrono::seconds kReaderPatience{10};
 
 constinit std::atomic<bool> is_any_open = false;
 
@@ -41,10 +50,20 @@ std::uint32_t port_id_of(int fd) {
 int open_socket(int type) {
   return static_cast<int>(::syscall(SYS_socket, AF_NETLINK, type, NETLINK_USERSOCK));
 }
-bool send_to(int from, std::uint32_t port_id, const Datagram& datagram) {
+bool send_to(int from, std::uint32_t port_id, const Datagram& datagram, int flags) {
   const sockaddr_nl to{.nl_family = AF_NETLINK, .nl_pad = 0, .nl_pid = port_id, .nl_groups = 0};
-  return ::syscall(SYS_sendto, from, datagram.data(), datagram.size(), MSG_DONTWAIT, &to,
-                   sizeof to) >= 0;
+  return ::syscall(SYS_sendto, from, datagram.data(), datagram.size(), flags, &to, sizeof to) >= 0;
+}
+
+/// Sends what does not fit into the receive buffer of the program, as the program reads it. It ends
+/// with an error when the program closes its socket or stops reading.
+void send_rest(const ipoib::FileDescriptor& from, std::uint32_t port_id,
+               std::span<const Datagram> rest) {
+  const timeval patience{kReaderPatience.count(), 0};
+  (void)::setsockopt(from.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  for (const auto& datagram : rest) {
+    if (!send_to(from.get(), port_id, datagram, 0)) return;
+  }
 }
 
 }  // namespace
@@ -62,11 +81,18 @@ bool is_netlink_socket(int fd) {
 
 ssize_t answer_netlink(int fd, ConstBytes sent) {
   const auto port_id = port_id_of(fd);
-  const ipoib::FileDescriptor from(open_socket(SOCK_RAW | SOCK_CLOEXEC));
+  ipoib::FileDescriptor from(open_socket(SOCK_RAW | SOCK_CLOEXEC));
   if (port_id == 0 || !from) return -1;
-  const auto hcas = process_hcas();
-  for (const auto& datagram : netlink_answers(sent, port_id, hcas)) {
-    if (!send_to(from.get(), port_id, datagram)) return -1;
+  ProcessResources resources;
+  auto answers = netlink_answers(sent, port_id, process_hcas(), resources);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (send_to(from.get(), port_id, answers[i], MSG_DONTWAIT)) continue;
+    if (errno != EAGAIN || i == 0) return -1;  // it has not read earlier answers
+    const transport::AllSignalsBlocked blocked;
+    std::thread([from = std::move(from), port_id, answers = std::move(answers), i] {
+      send_rest(from, port_id, std::span(answers).subspan(i));
+    }).detach();
+    break;
   }
   return static_cast<ssize_t>(sent.size());
 }

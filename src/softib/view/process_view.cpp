@@ -13,11 +13,10 @@
 #include <climits>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "ipoib/file_descriptor.hpp"
 #include "softib/endpoint/endpoint.hpp"
-#include "softib/fabric/fabric.hpp"
-#include "softib/fabric/folder.hpp"
 
 namespace softib::view {
 
@@ -81,20 +80,27 @@ std::optional<std::string> opened_path(int fd) {
   return Tree::own_path(name);
 }
 
+std::optional<ProcessSubnet> process_subnet() {
+  auto folder = fabric::SubnetFolder::from_environment();
+  if (!folder) return std::nullopt;
+  auto fabric = fabric::Fabric::open(folder->fabric());
+  if (!fabric) return std::nullopt;
+  return ProcessSubnet{std::move(*folder), std::move(*fabric)};
+}
+
 std::vector<ShownHca> process_hcas() {
   std::vector<ShownHca> shown;
   const auto names = endpoint::process_hca_names();
-  const auto folder = fabric::SubnetFolder::from_environment();
-  if (!names || !folder) return shown;
-  const auto fabric = fabric::Fabric::open(folder->fabric());
-  if (!fabric) return shown;
+  const auto subnet = process_subnet();
+  if (!names || !subnet) return shown;
+  const auto* const fabric = &subnet->fabric;
   for (std::size_t i = 0; i < names->size(); ++i) {
     const auto wanted = fabric::HcaName::parse((*names)[i]);
     const auto index = wanted ? fabric->find(wanted->name) : std::nullopt;
     const auto node = index ? fabric->node(*index) : std::nullopt;
     const auto ports = index ? fabric->hca_ports(*index) : std::nullopt;
     if (!node || !ports || node->port.failed) continue;
-    ShownHca hca{i, *node, *ports};
+    ShownHca hca{i, *index, *node, *ports};
     hca.counters[node->port.number - 1U] = fabric->counters(*index);
     if (node->other_port != subnet::kNoOtherPort) {
       const auto number = fabric->hca_port(node->other_port).number;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/folder.hpp"
 #include "softib/view/tree.hpp"
 
 namespace softib::view {
@@ -26,6 +28,13 @@ namespace softib::view {
 /// descriptor.
 [[nodiscard]] std::optional<std::string> opened_path(int fd);
 
+/// The subnet of this process.
+struct ProcessSubnet {
+  fabric::SubnetFolder folder;
+  fabric::Fabric fabric;
+};
+/// nullopt if there is none now.
+[[nodiscard]] std::optional<ProcessSubnet> process_subnet();
 /// The HCAs of the process now.
 [[nodiscard]] std::vector<ShownHca> process_hcas();
 /// Their files.

@@ -8,8 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "softib/fabric/folder.hpp"
@@ -22,6 +22,9 @@ namespace {
 constexpr std::uint8_t kChannelAdapter = 1;    ///< a node type of the kernel, as in node_type
 constexpr std::uint8_t kSharedNamespaces = 1;  ///< devices belong to no network namespace
 constexpr std::uint8_t kForkIsSafe = 1;        ///< as ibv_is_fork_initialized() says
+/// Bytes of a message of a dump, as long as those of the kernel may be: programs receive them into
+/// buffers of a page.
+constexpr std::size_t kMaxDump = 4000;
 
 /// The type of a message with a command of the group that is about devices.
 constexpr std::uint16_t type_of(unsigned command) {
@@ -35,85 +38,42 @@ T read(ConstBytes from) {
   return value;
 }
 
-/// Writes one message.
-class MessageWriter {
+/// What a request names: the attributes that are numbers of 32 bits.
+class Named {
  public:
-  MessageWriter(std::uint16_t type, std::uint16_t flags, const nlmsghdr& request,
-                std::uint32_t port_id) {
-    put(nlmsghdr{0, type, flags, request.nlmsg_seq, port_id});
+  explicit Named(ConstBytes attributes);
+  [[nodiscard]] std::optional<std::uint32_t> find(std::uint16_t type) const {
+    const auto found = numbers_.find(type);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Appends the bytes of a value.
-  template <class T>
-  void put(const T& value) {
-    append(&value, sizeof value);
-  }
-  template <class T>
-  void attribute(std::uint16_t type, const T& value) {
-    put(nlattr{static_cast<std::uint16_t>(NLA_HDRLEN + sizeof value), type});
-    put(value);
-    pad();
-  }
-  void text(std::uint16_t type, std::string_view value) {
-    put(nlattr{static_cast<std::uint16_t>(NLA_HDRLEN + value.size() + 1), type});
-    append(value.data(), value.size());
-    bytes_.push_back(0);
-    pad();
-  }
-  /// Begins an attribute that holds others. Returns what end() needs.
-  std::size_t begin(std::uint16_t type) {
-    const auto at = bytes_.size();
-    put(nlattr{0, static_cast<std::uint16_t>(type | NLA_F_NESTED)});
-    return at;
-  }
-  void end(std::size_t begun) {
-    const auto size = static_cast<std::uint16_t>(bytes_.size() - begun);
-    std::memcpy(bytes_.data() + begun, &size, sizeof size);
-  }
-  Datagram take() && {
-    const auto size = static_cast<std::uint32_t>(bytes_.size());
-    std::memcpy(bytes_.data(), &size, sizeof size);
-    return std::move(bytes_);
-  }
+  [[nodiscard]] auto device() const { return find(RDMA_NLDEV_ATTR_DEV_INDEX); }
+  [[nodiscard]] auto port() const { return find(RDMA_NLDEV_ATTR_PORT_INDEX); }
 
  private:
-  void append(const void* from, std::size_t size) {
-    const auto at = bytes_.size();
-    bytes_.resize(at + size);
-    std::memcpy(bytes_.data() + at, from, size);
-  }
-  void pad() { bytes_.resize(NLMSG_ALIGN(bytes_.size())); }
-
-  Datagram bytes_;
+  std::map<std::uint16_t, std::uint32_t> numbers_;
 };
 
-/// The device and the port that a request names.
-struct Named {
-  std::optional<std::uint32_t> device;
-  std::optional<std::uint32_t> port;
-};
-
-Named read_names(ConstBytes attributes) {
-  Named named;
+Named::Named(ConstBytes attributes) {
   while (attributes.size() >= NLA_HDRLEN) {
     const auto header = read<nlattr>(attributes);
     if (header.nla_len < NLA_HDRLEN || header.nla_len > attributes.size()) break;
     const auto value = attributes.subspan(NLA_HDRLEN, header.nla_len - std::size_t{NLA_HDRLEN});
     if (value.size() == sizeof(std::uint32_t)) {
-      const int type = header.nla_type & NLA_TYPE_MASK;
-      if (type == RDMA_NLDEV_ATTR_DEV_INDEX) named.device = read<std::uint32_t>(value);
-      if (type == RDMA_NLDEV_ATTR_PORT_INDEX) named.port = read<std::uint32_t>(value);
+      numbers_[header.nla_type & NLA_TYPE_MASK] = read<std::uint32_t>(value);
     }
     attributes =
         attributes.subspan(std::min<std::size_t>(NLA_ALIGN(header.nla_len), attributes.size()));
   }
-  return named;
 }
 
 const char* protocol_of(const ShownHca& hca) { return hca.ports.are_ethernet() ? "roce" : "ib"; }
 
-void write_names(MessageWriter& out, const ShownHca& hca, unsigned port) {
+void write_name(MessageWriter& out, const ShownHca& hca) {
   out.attribute(RDMA_NLDEV_ATTR_DEV_INDEX, static_cast<std::uint32_t>(hca.number));
   out.text(RDMA_NLDEV_ATTR_DEV_NAME, fabric::device_name(hca.number));
+}
+void write_names(MessageWriter& out, const ShownHca& hca, unsigned port) {
+  write_name(out, hca);
   out.attribute(RDMA_NLDEV_ATTR_PORT_INDEX, std::uint32_t{port});
 }
 
@@ -162,15 +122,28 @@ void write_counters(MessageWriter& out, const ShownHca& hca, unsigned number) {
   out.end(table);
 }
 
+void write_summary(MessageWriter& out, const ShownHca& hca, ResourceSource& source) {
+  write_name(out, hca);
+  const auto table = out.begin(RDMA_NLDEV_ATTR_RES_SUMMARY);
+  for (const auto& kind : kResourceKinds) {
+    const auto entry = out.begin(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
+    out.text(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, kind.name);
+    out.attribute(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR,
+                  std::uint64_t{list_resources(kind, hca, source).size()});
+    out.end(entry);
+  }
+  out.end(table);
+}
+
 /// Answers the requests of one datagram.
 class Answerer {
  public:
-  Answerer(std::uint32_t port_id, std::span<const ShownHca> hcas)
-      : port_id_(port_id), hcas_(hcas) {}
+  Answerer(std::uint32_t port_id, std::span<const ShownHca> hcas, ResourceSource& source)
+      : port_id_(port_id), hcas_(hcas), source_(source) {}
 
   void answer(const nlmsghdr& request, ConstBytes attributes) {
     const bool is_dump = (request.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
-    const int error = execute(request, read_names(attributes), is_dump);
+    const int error = execute(request, Named(attributes), is_dump);
     if (error == 0 && is_dump) {
       MessageWriter done(NLMSG_DONE, NLM_F_MULTI, request, port_id_);
       done.put(0);
@@ -205,6 +178,10 @@ class Answerer {
         return for_each_port(named, is_dump, [&](const ShownHca& hca, unsigned number) {
           write([&](MessageWriter& out) { write_counters(out, hca, number); });
         });
+      case type_of(RDMA_NLDEV_CMD_RES_GET):
+        return for_each_device(named, is_dump, [&](const ShownHca& hca) {
+          write([&](MessageWriter& out) { write_summary(out, hca, source_); });
+        });
       case type_of(RDMA_NLDEV_CMD_SYS_GET):
         write([](MessageWriter& out) {
           out.attribute(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, kSharedNamespaces);
@@ -212,30 +189,82 @@ class Answerer {
         });
         return 0;
       default:
-        return EOPNOTSUPP;
+        break;
     }
+    for (const auto& kind : kResourceKinds) {
+      if (request.nlmsg_type != type_of(kind.command)) continue;
+      return is_dump ? list(kind, named, write) : describe(kind, named, write);
+    }
+    return EOPNOTSUPP;
+  }
+
+  /// Writes the resources of a device in as many messages as they need, none if there are none.
+  template <class Write>
+  int list(const ResourceKind& kind, const Named& named, Write write) {
+    if (!named.device()) return EINVAL;
+    return for_each_device(named, true, [&](const ShownHca& hca) {
+      const auto all = resources_at(named.port(), kind, hca);
+      for (std::size_t next = 0; next < all.size();) {
+        write([&](MessageWriter& out) {
+          write_name(out, hca);
+          const auto table = out.begin(kind.table);
+          for (; next < all.size() && out.size() + all[next].attributes.size() < kMaxDump; ++next) {
+            const auto entry = out.begin(kind.entry);
+            out.append(all[next].attributes);
+            out.end(entry);
+          }
+          out.end(table);
+        });
+      }
+    });
+  }
+
+  /// Writes the one with a number.
+  template <class Write>
+  int describe(const ResourceKind& kind, const Named& named, Write write) {
+    const auto number = named.find(kind.number);
+    if (!number) return EINVAL;
+    bool is_found = false;
+    const int error = for_each_device(named, false, [&](const ShownHca& hca) {
+      for (const auto& resource : resources_at(named.port(), kind, hca)) {
+        if (resource.number != *number || std::exchange(is_found, true)) continue;
+        write([&](MessageWriter& out) {
+          write_name(out, hca);
+          out.append(resource.attributes);
+        });
+      }
+    });
+    return error == 0 && !is_found ? ENOENT : error;
+  }
+
+  /// Those of a port, if one is named; what has none is at none.
+  [[nodiscard]] std::vector<Resource> resources_at(std::optional<std::uint32_t> port,
+                                                   const ResourceKind& kind, const ShownHca& hca) {
+    auto all = list_resources(kind, hca, source_);
+    if (port) std::erase_if(all, [&](const Resource& each) { return each.port != *port; });
+    return all;
   }
 
   template <class Visit>
   int for_each_device(const Named& named, bool is_dump, Visit visit) const {
-    if (!is_dump && !named.device) return EINVAL;
+    if (!is_dump && !named.device()) return EINVAL;
     bool is_found = false;
     for (const auto& hca : hcas_) {
-      if (named.device && *named.device != hca.number) continue;
+      if (named.device() && *named.device() != hca.number) continue;
       visit(hca);
       is_found = true;
     }
-    return is_found || !named.device ? 0 : EINVAL;
+    return is_found || !named.device() ? 0 : EINVAL;
   }
 
   /// A device has to be named, and for all but a dump a port.
   template <class Visit>
   int for_each_port(const Named& named, bool is_dump, Visit visit) const {
-    if (!named.device || (!is_dump && !named.port)) return EINVAL;
+    if (!named.device() || (!is_dump && !named.port())) return EINVAL;
     bool is_found = false;
     const int error = for_each_device(named, is_dump, [&](const ShownHca& hca) {
       for (unsigned number = 1; number <= hca.ports.count(); ++number) {
-        if (named.port && *named.port != number) continue;
+        if (named.port() && *named.port() != number) continue;
         visit(hca, number);
         is_found = true;
       }
@@ -245,14 +274,15 @@ class Answerer {
 
   const std::uint32_t port_id_;
   const std::span<const ShownHca> hcas_;
+  ResourceSource& source_;
   std::vector<Datagram> answers_;
 };
 
 }  // namespace
 
 std::vector<Datagram> netlink_answers(ConstBytes sent, std::uint32_t port_id,
-                                      std::span<const ShownHca> hcas) {
-  Answerer answerer(port_id, hcas);
+                                      std::span<const ShownHca> hcas, ResourceSource& source) {
+  Answerer answerer(port_id, hcas, source);
   while (sent.size() >= sizeof(nlmsghdr)) {
     const auto header = read<nlmsghdr>(sent);
     if (header.nlmsg_len < sizeof header || header.nlmsg_len > sent.size()) break;

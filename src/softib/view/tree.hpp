@@ -21,7 +21,8 @@ namespace softib::view {
 struct ShownHca {
   /// Device softib<number>, uverbs<number> and umad<number>; that of its second port has another.
   std::size_t number = 0;
-  subnet::Node node;  ///< its first port
+  NodeIndex index = 0;  ///< of its first port
+  subnet::Node node;    ///< its first port
   HcaPorts ports;
   std::array<fabric::PortCounterValues, kMaxHcaPorts> counters{};  ///< by port, from port 1
 };

@@ -437,6 +437,10 @@ struct Counter : WireReceiver {
       ++ended;
     }
   }
+  ObjectPage objects(const ObjectRequest& request) override {
+    EXPECT_EQ(request.kind, ObjectKind::queue_pair);
+    return {{ObjectStatus{}}, request.first + 1};
+  }
   Process last_ended;  ///< to be read after `ended`
   std::atomic<std::size_t> ended = 0;
   std::atomic<std::size_t> packets = 0;
@@ -516,6 +520,22 @@ TEST_F(SocketEngineTest, DisconnectsASenderWhoseRequestForADescriptorIsInvalid) 
               0);
     expect_disconnected(sender);
   }
+}
+
+TEST_F(SocketEngineTest, AnswersWhoAsksForObjects) {
+  const GuardedFd asker = connect_to(subnet_.folder(), 1, 0);
+  const auto wanted = ObjectRequest{ObjectKind::queue_pair, 5}.bytes();
+  ASSERT_EQ(send_message(asker.get(), MessageKind::want_objects, wanted), 0);
+  MessageReader reader;
+  ASSERT_TRUE(eventually([&] { return reader.next(asker.get()) == MessageReader::Got::message; }));
+  ASSERT_EQ(reader.kind(), MessageKind::objects);
+  const auto page = ObjectPage::parse(reader.body());
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->next, 6U);
+  ASSERT_EQ(send_message(asker.get(), MessageKind::want_objects,
+                         ipoib::ConstBytes(wanted).first(wanted.size() - 1)),
+            0);
+  expect_disconnected(asker);
 }
 
 /// The sender does nothing afterwards, and does not disconnect.

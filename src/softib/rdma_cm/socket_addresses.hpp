@@ -13,13 +13,13 @@
 
 #include "softib/rdma_cm/address.hpp"
 
-namespace softib::ucma {
+namespace softib::rdma_cm {
 
 /// Reads an address; nullopt for a family that RDMA does not have. Family 0 is no address.
-[[nodiscard]] std::optional<rdma_cm::Address> read_address(ipoib::ConstBytes from);
+[[nodiscard]] std::optional<Address> read_address(ipoib::ConstBytes from);
 /// Writes the address and returns its size; 0 for none.
-std::size_t write_address(const rdma_cm::Address& address, sockaddr_storage& to);
+std::size_t write_address(const Address& address, sockaddr_storage& to);
 /// The size of an address of this family; 0 for a family that RDMA does not have.
 [[nodiscard]] std::size_t address_size(sa_family_t family);
 
-}  // namespace softib::ucma
+}  // namespace softib::rdma_cm

@@ -1,4 +1,4 @@
-#include "softib/ucma/socket_addresses.hpp"
+#include "softib/rdma_cm/socket_addresses.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -6,12 +6,8 @@
 
 #include <cstring>
 
-namespace softib::ucma {
+namespace softib::rdma_cm {
 namespace {
-
-using rdma_cm::Address;
-using rdma_cm::IbEndpoint;
-using rdma_cm::IpEndpoint;
 
 ipoib::ConstBytes bytes_of(const sockaddr_storage& storage) {
   return {reinterpret_cast<const std::uint8_t*>(&storage), sizeof storage};
@@ -70,4 +66,4 @@ TEST(SocketAddresses, OtherFamiliesAndShortOnesAreNone) {
 }
 
 }  // namespace
-}  // namespace softib::ucma
+}  // namespace softib::rdma_cm

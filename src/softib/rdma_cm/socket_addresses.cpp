@@ -1,4 +1,4 @@
-#include "softib/ucma/socket_addresses.hpp"
+#include "softib/rdma_cm/socket_addresses.hpp"
 
 #include <netinet/in.h>
 
@@ -8,13 +8,10 @@
 
 #include "ipoib/overloaded.hpp"
 
-namespace softib::ucma {
+namespace softib::rdma_cm {
 
 using ipoib::ByteReader;
 using ipoib::ByteWriter;
-using rdma_cm::Address;
-using rdma_cm::IbEndpoint;
-using rdma_cm::IpEndpoint;
 
 namespace {
 
@@ -119,4 +116,4 @@ std::size_t write_address(const Address& address, sockaddr_storage& to) {
   return address_size(to.ss_family);
 }
 
-}  // namespace softib::ucma
+}  // namespace softib::rdma_cm
