@@ -305,7 +305,9 @@ TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 3}, {}, CableSettings{.width = 1, .speed = 2}));
   EXPECT_EQ(changed.links_lost, 1U) << "nothing has changed";
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableState::down));
+  (void)subnet.take_changes();
   ASSERT_TRUE(subnet.set_cable({"leaf-2", 4}, {}, CableSettings{.speed = 4}));
+  EXPECT_EQ(subnet.take_changes().switches.size(), 2U) << "both ends are published";
   EXPECT_EQ(subnet.switches().peer(kLeaf2, 4).state, PortState::down) << "it is not plugged in";
 }
 

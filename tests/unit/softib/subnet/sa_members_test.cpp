@@ -412,6 +412,23 @@ TEST_F(SaMembers, EachComponentOfAQuerySelects) {
   EXPECT_EQ(table(a, kWithoutSelectors | McMemberRecord::kHopLimit, other).size(), 1U);
 }
 
+TEST_F(SaMembers, AJoinByProxyIsOneInTheResponseAndInTheTable) {
+  auto record = member::record(broadcast(), a.gid());
+  for (const bool is_proxy : {false, true}) {
+    record.proxy_join = is_proxy;
+    const auto reply = set(is_proxy ? b : a, record, member::kJoin | McMemberRecord::kProxyJoin);
+    ASSERT_EQ(reply.status(), SaStatus::ok);
+    EXPECT_EQ(McMemberRecord::parse(reply.data)->proxy_join, is_proxy);
+    a.trust(true);
+    const auto found = table(a, McMemberRecord::kPortGid, record);
+    a.trust(false);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].proxy_join, is_proxy);
+    if (is_proxy) continue;
+    EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
+  }
+}
+
 TEST_F(SaMembers, TooManyGroupsAreRefused) {
   Gid::Bytes bytes = Gid::parse("ff12:a01c::").value().bytes();
   for (std::size_t i = 1; i <= kMaxGroups / 2; ++i) {

@@ -102,6 +102,13 @@ TEST_F(SubnetServices, InvalidAnnouncementsAreRefused) {
   EXPECT_EQ(set(a, foreign), SaStatus::request_invalid) << "in a partition without the port";
 }
 
+TEST_F(SubnetServices, AnnouncementsForAPortThatIsNotKnownAreAccepted) {
+  auto record = service(a);
+  record.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x0b5e));
+  EXPECT_EQ(set(a, record), SaStatus::ok);
+  EXPECT_EQ(remove(a, record), SaStatus::ok);
+}
+
 TEST_F(SubnetServices, OfOtherPartitionsAreHidden) {
   SubnetConfig config;
   config.partitions = make_partitions({"0x12=full:c"}).value();

@@ -896,7 +896,8 @@ TEST_F(SmaSetTree, ASwitchReportsPacketsWithAWrongPKey) {
 /// Two HCAs that report packets with a wrong key, `sm` and `a`; the first one is the SM's.
 class KeyViolationTraps : public SmaSet {
  protected:
-  KeyViolationTraps() {
+  KeyViolationTraps() { set_lids(); }
+  void set_lids() {
     for (const auto& [path, lid] : {std::pair(kSelf, kManagerLid), std::pair(kHost, kHostLid)}) {
       SmpData value{};
       wanted(lid).emit(value);
@@ -983,6 +984,17 @@ TEST_F(KeyViolationTraps, EachIsRepeatedUntilTheManagerHasIt) {
   EXPECT_TRUE(look().empty());
   repress(left[0].packet);
   EXPECT_EQ(reporting.counters().report_acknowledged, 3U) << "not again";
+}
+
+TEST_F(KeyViolationTraps, ThoseOfARemovedHcaEnd) {
+  (void)look();
+  ++packets[{two, CheckedKey::qkey}];
+  ASSERT_EQ(look().size(), 1U);
+  ASSERT_TRUE(reporting.remove_hca(two));
+  EXPECT_TRUE(look().empty());
+  ASSERT_EQ(reporting.add_hca("b").value(), two);
+  set_lids();
+  EXPECT_TRUE(look().empty()) << "the next HCA has not dropped it";
 }
 
 TEST_F(KeyViolationTraps, ManyPacketsAreOneTrapInAnInterval) {

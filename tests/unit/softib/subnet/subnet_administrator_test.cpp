@@ -47,6 +47,21 @@ TEST_F(SubnetSa, NodesAreListed) {
   EXPECT_EQ(records[3].lid, kSwitchLid);
 }
 
+TEST_F(SubnetSa, AResponseOfOneRecordIsNoTransfer) {
+  auto header = a.header(method::kGet, attribute::kNodeRecord, NodeRecord::kLid);
+  header.rmpp.version = 1;
+  header.rmpp.type = RmppType::data;
+  header.rmpp.flags = RmppHeader::kActive | RmppHeader::kFirst | RmppHeader::kLast;
+  header.rmpp.data1 = 1;
+  NodeRecord wanted;
+  wanted.lid = a.port().lid;
+  const auto sent = send(a.request(header, wanted));
+  ASSERT_EQ(sent.size(), 1U);
+  const auto response = header_of(sent[0]);
+  EXPECT_EQ(response.mad.status, 0);
+  EXPECT_EQ(response.rmpp, RmppHeader());
+}
+
 TEST_F(SubnetSa, NodesAreFoundByAnyComponent) {
   SaClient b(subnet, "b");
   NodeRecord wanted;
