@@ -19,24 +19,13 @@ std::size_t queued_bytes(const Frame& packet) {
 }  // namespace
 
 ParkedFrames::ParkedFrames(ParkedFrames&& other) noexcept
-    : budget_(other.budget_),
-      frames_(std::exchange(other.frames_, {})),
-      queued_(std::exchange(other.queued_, 0)),
-      slots_(std::exchange(other.slots_, 0)),
-      packets_(std::exchange(other.packets_, 0)),
-      since_(std::exchange(other.since_, kNever)),
-      incomplete_(std::exchange(other.incomplete_, {})) {}
+    : budget_(other.budget_), parked_(std::exchange(other.parked_, {})) {}
 
 ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
   // The temporary returns the frames that were parked here to the budget.
   ParkedFrames taken(std::move(other));
   std::swap(budget_, taken.budget_);
-  std::swap(frames_, taken.frames_);
-  std::swap(queued_, taken.queued_);
-  std::swap(slots_, taken.slots_);
-  std::swap(packets_, taken.packets_);
-  std::swap(since_, taken.since_);
-  std::swap(incomplete_, taken.incomplete_);
+  std::swap(parked_, taken.parked_);
   return *this;
 }
 
@@ -48,7 +37,7 @@ void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
     if (replies() >= budget_->replies_per_neighbour || budget_->replies_used >= budget_->replies) {
       return counters.add(Counter::drop_reply_limit);
     }
-    frames_.push_back(std::move(taken));
+    parked_.frames.push_back(std::move(taken));
     ++budget_->replies_used;
     return;
   }
@@ -56,24 +45,24 @@ void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
     counters.add(*why);
     return drop_other_fragments(taken, counters);
   }
-  queued_ += queued_bytes(taken);
-  slots_ += taken.capacity();
+  parked_.queued += queued_bytes(taken);
+  parked_.slots += taken.capacity();
   budget_->bytes_used += taken.capacity();
-  frames_.push_back(std::move(taken));
-  ++packets_;
+  parked_.frames.push_back(std::move(taken));
+  ++parked_.packets;
   ++budget_->used;
 }
 
 /// Why a packet cannot be parked; nullopt if it can.
 std::optional<Counter> ParkedFrames::refusal(const Frame& packet) const {
-  if (!incomplete_.empty()) {
+  if (!parked_.incomplete.empty()) {
     const auto datagram = datagram_of_frame(packet);
     if (datagram && is_incomplete(*datagram)) return Counter::drop_parked_fragment;
   }
-  if (queued_ + queued_bytes(packet) > budget_->bytes_per_neighbour) {
+  if (parked_.queued + queued_bytes(packet) > budget_->bytes_per_neighbour) {
     return Counter::drop_parked_limit;
   }
-  const std::size_t reserved = packets_ < budget_->first_packets ? 0 : 1;  // quarters
+  const std::size_t reserved = parked_.packets < budget_->first_packets ? 0 : 1;  // quarters
   const bool is_full =
       budget_->used >= budget_->frames - reserved * budget_->frames / 4 ||
       budget_->bytes_used + packet.capacity() > budget_->bytes - reserved * budget_->bytes / 4;
@@ -84,18 +73,18 @@ std::optional<Counter> ParkedFrames::refusal(const Frame& packet) const {
 void ParkedFrames::drop_other_fragments(const Frame& dropped, Counters& counters) {
   const auto datagram = datagram_of_frame(dropped);
   if (!datagram || is_incomplete(*datagram)) return;
-  if (incomplete_.size() >= budget_->incomplete_per_neighbour)
-    incomplete_.erase(incomplete_.begin());
-  incomplete_.push_back(*datagram);
+  if (parked_.incomplete.size() >= budget_->incomplete_per_neighbour)
+    parked_.incomplete.erase(parked_.incomplete.begin());
+  parked_.incomplete.push_back(*datagram);
   std::size_t slots = 0;
-  const std::size_t count = std::erase_if(frames_, [&](const Frame& parked) {
+  const std::size_t count = std::erase_if(parked_.frames, [&](const Frame& parked) {
     if (datagram_of_frame(parked) != datagram) return false;
-    queued_ -= queued_bytes(parked);
+    parked_.queued -= queued_bytes(parked);
     slots += parked.capacity();
     return true;
   });
-  packets_ -= count;
-  slots_ -= slots;
+  parked_.packets -= count;
+  parked_.slots -= slots;
   budget_->used -= count;
   budget_->bytes_used -= slots;
   counters.add(Counter::drop_parked_fragment, count);
@@ -103,15 +92,15 @@ void ParkedFrames::drop_other_fragments(const Frame& dropped, Counters& counters
 
 std::vector<Frame> ParkedFrames::take() {
   budget_->replies_used -= replies();
-  budget_->used -= std::exchange(packets_, 0);
-  budget_->bytes_used -= std::exchange(slots_, 0);
-  queued_ = 0;
-  incomplete_.clear();
-  return std::exchange(frames_, {});
+  budget_->used -= parked_.packets;
+  budget_->bytes_used -= parked_.slots;
+  auto taken = std::exchange(parked_, {});
+  parked_.since = taken.since;
+  return std::move(taken.frames);
 }
 
 void ParkedFrames::drop(Counter why, Counters& counters) {
-  counters.add(why, frames_.size());
+  counters.add(why, parked_.frames.size());
   (void)take();
 }
 

@@ -58,31 +58,35 @@ class ParkedFrames {
   void drop(Counter why, Counters& counters);
   /// The bytes of the oldest frame; empty if there is none.
   [[nodiscard]] ConstBytes first() const {
-    return frames_.empty() ? ConstBytes{} : frames_.front().bytes();
+    return parked_.frames.empty() ? ConstBytes{} : parked_.frames.front().bytes();
   }
   /// Whether one of the frames is a packet of the host.
-  [[nodiscard]] bool has_packets() const { return packets_ > 0; }
-  [[nodiscard]] std::size_t size() const { return frames_.size(); }
+  [[nodiscard]] bool has_packets() const { return parked_.packets > 0; }
+  [[nodiscard]] std::size_t size() const { return parked_.frames.size(); }
   /// A packet of the host waits, from now on unless one did before.
-  void wait_from(TimePoint now) { since_ = std::min(since_, now); }
+  void wait_from(TimePoint now) { parked_.since = std::min(parked_.since, now); }
   /// Since when packets of the host have waited; kNever if none has.
-  [[nodiscard]] TimePoint since() const { return since_; }
+  [[nodiscard]] TimePoint since() const { return parked_.since; }
 
  private:
-  [[nodiscard]] std::size_t replies() const { return frames_.size() - packets_; }
+  [[nodiscard]] std::size_t replies() const { return parked_.frames.size() - parked_.packets; }
   [[nodiscard]] std::optional<Counter> refusal(const Frame& packet) const;
   void drop_other_fragments(const Frame& dropped, Counters& counters);
   [[nodiscard]] bool is_incomplete(const wire::FragmentedDatagram& datagram) const {
-    return std::ranges::find(incomplete_, datagram) != incomplete_.end();
+    return std::ranges::find(parked_.incomplete, datagram) != parked_.incomplete.end();
   }
 
+  struct Parked {
+    std::vector<Frame> frames;
+    std::size_t queued = 0;   ///< bytes of the packets, as they count for one neighbour
+    std::size_t slots = 0;    ///< bytes of the packets, as they count in the totals
+    std::size_t packets = 0;  ///< the others are replies
+    TimePoint since = kNever;
+    std::vector<wire::FragmentedDatagram> incomplete;  ///< datagrams, oldest first
+  };
+
   ParkingBudget* budget_;
-  std::vector<Frame> frames_;
-  std::size_t queued_ = 0;   ///< bytes of the packets, as they count for one neighbour
-  std::size_t slots_ = 0;    ///< bytes of the packets, as they count in the totals
-  std::size_t packets_ = 0;  ///< the others are replies
-  TimePoint since_ = kNever;
-  std::vector<wire::FragmentedDatagram> incomplete_;  ///< datagrams, oldest first
+  Parked parked_;
 };
 
 }  // namespace ipoib::link
