@@ -226,13 +226,14 @@ class Answerer {
     if (!number) return EINVAL;
     bool is_found = false;
     const int error = for_each_device(named, false, [&](const ShownHca& hca) {
-      for (const auto& resource : resources_at(named.port(), kind, hca)) {
-        if (resource.number != *number || std::exchange(is_found, true)) continue;
-        write([&](MessageWriter& out) {
-          write_name(out, hca);
-          out.append(resource.attributes);
-        });
-      }
+      const auto all = resources_at(named.port(), kind, hca);
+      const auto found = std::ranges::find(all, *number, &Resource::number);
+      if (found == all.end()) return;
+      is_found = true;
+      write([&](MessageWriter& out) {
+        write_name(out, hca);
+        out.append(found->attributes);
+      });
     });
     return error == 0 && !is_found ? ENOENT : error;
   }
