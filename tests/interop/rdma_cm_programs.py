@@ -9,11 +9,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from softib_subnet import (CAME_TOO_EARLY, CLOSED_TOO_EARLY, PATIENCE, Subnet, equal, need, rsocket_preload, run_tests,
-                           services, skip, wait_for)
+from softib_subnet import (CAME_TOO_EARLY, CLOSED_TOO_EARLY, PATIENCE, Subnet, equal, need, rsocket_preload,
+                           run_tests, services, skip, two_port_subnet, wait_for)
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
@@ -247,99 +246,79 @@ def nobody_listens():
         assert "RDMA_CM_EVENT_UNREACHABLE, error: 1" in output, output
 
 
-TWO_PORTS = """
-Switch 4 "switch"
-[1] "a"[1]
-[2] "a"[2]
-[3] "b"[1]
-[4] "b"[2]
-
-Hca 2 "a"
-[1] "switch"[1]
-[2] "switch"[2]
-
-Hca 2 "b"
-[1] "switch"[3]
-[2] "switch"[4]
-"""
-
-
 def ports_of_an_hca():
     """Each has addresses, listeners and groups of its own. What is connected by second ports touches no first
     one."""
-    with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
-        file.write(TWO_PORTS)
-        file.flush()
-        with Subnet(SOFTIB, "--topology", file.name) as subnet:
-            nodes = subnet.nodes()
-            addresses = {name: nodes[name]["addresses"] for name in ("a[1]", "a[2]", "b[1]", "b[2]")}
-            equal(len({address for each in addresses.values() for address in each}), 8)
+    with two_port_subnet(SOFTIB) as subnet:
+        nodes = subnet.nodes()
+        addresses = {name: nodes[name]["addresses"] for name in ("a[1]", "a[2]", "b[1]", "b[2]")}
+        equal(len({address for each in addresses.values() for address in each}), 8)
 
-            def sent(name):
-                return subnet.nodes()[name]["counters"]["sent_packets"]
+        def sent(name):
+            return subnet.nodes()[name]["counters"]["sent_packets"]
 
-            def by_second_ports(plays):
-                before = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
-                plays()
-                after = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
-                equal(after[:2], before[:2])
-                assert all(now > then for now, then in zip(after[2:], before[2:])), (before, after)
+        def by_second_ports(plays):
+            before = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
+            plays()
+            after = [sent(name) for name in ("a[1]", "b[1]", "a[2]", "b[2]")]
+            equal(after[:2], before[:2])
+            assert all(now > then for now, then in zip(after[2:], before[2:])), (before, after)
 
-            for to, source in zip(addresses["a[2]"], addresses["b[2]"]):
-                for bound in (to, "::" if ":" in to else "0.0.0.0"):
-                    server, client = rping("-C", "3", to=to)
-                    by_second_ports(lambda: play_rping(subnet, [*server, "-a", bound], [*client, "-I", source]))
-            # The operator names a port that has a cable.
-            subnet.softib("set", "address", "a[2]", "10.1.0.2")
-            for change, error in (("a", "the HCA 'a' has 2 ports: name one, as in a[1]"),
-                                  ("a[1]", "10.1.0.2 is an address of the HCA 'a[2]'")):
-                refused = subprocess.run([SOFTIB, "set", "address", change, "10.1.0.2"], env=subnet.environment,
-                                         check=False, text=True, stderr=subprocess.PIPE)
-                equal((refused.returncode, refused.stderr), (1, f"softib: {error}\n"))
-            subnet.run("b:2", "true", options=("--address", "fd01::2"))
-            subnet.run("b", "true", options=("--address", "fd01::1"))
-            equal({name: node["addresses"][2:] for name, node in subnet.nodes().items() if name[0] in "ab"},
-                  {"a[1]": [], "a[2]": ["10.1.0.2"], "b[1]": ["fd01::1"], "b[2]": ["fd01::2"]})
-            server, client = rping("-C", "3", to="10.1.0.2")
-            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"],
-                                               [*client, "-I", addresses["b[2]"][0]]))
-            subnet.softib("set", "address", "a[2]", "fd01::a2")
-            server, client = rping("-C", "3", to="fd01::a2")
-            by_second_ports(lambda: play_rping(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))
-            subnet.softib("set", "address", "a[2]", "10.1.0.2", "delete")
-            equal(subnet.nodes()["a[2]"]["addresses"][2:], ["fd01::a2"])
-            to, source = addresses["a[2]"][0], addresses["b[2]"][0]
-            by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source],
-                                         UDADDY_PORT, UDP))
-            # Nobody listens at the other port.
-            for at, other in (("a[2]", "a[1]"), ("a[1]", "a[2]")):
-                server, client = rping("-C", "3", to=addresses[at][0])
-                started = Server(subnet, *server, "-a", addresses[at][0], port=RPING_PORT)
-                refused = subnet.run("b", "rping", "-c", "-C", "1", "-a", addresses[other][0], check=False)
-                assert refused.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in refused.stdout, refused
-                run_rping(subnet, client)
-                started.end()
-            # Another process does.
-            server = rping("-C", "3", to=to)[0]
-            first = Server(subnet, *server, "-a", to, port=RPING_PORT)
-            second = Server(subnet, *server, "-a", addresses["a[1]"][0], port=RPING_PORT)
-            for each, name in ((second, "a[1]"), (first, "a[2]")):
-                run_rping(subnet, rping("-C", "3", to=addresses[name][0])[1])
-                each.end()
-            # Without an address of its own, a client takes the port that is up.
-            subnet.softib("set", "port", "b[1]", "down")
-            by_second_ports(lambda: play_rping(subnet, *rping("-C", "3", to=to)))
-            by_second_ports(lambda: play_perftest(subnet, "ib_send_bw", "-i", "2", "-n", "50", to=to))
-            subnet.softib("set", "port", "b[1]", "up")
-            # A member that is killed leaves by the port by which it has joined.
-            member = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-b", to,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            wait_for("the join", lambda: "joined" in member.stdout.readline())
-            joined = json.loads(subnet.softib("show", "--json"))["groups"]
-            member.kill()
-            member.wait()
-            wait_for("the end of the group",
-                     lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == len(joined) - 1)
+        for to, source in zip(addresses["a[2]"], addresses["b[2]"]):
+            for bound in (to, "::" if ":" in to else "0.0.0.0"):
+                server, client = rping("-C", "3", to=to)
+                by_second_ports(lambda: play_rping(subnet, [*server, "-a", bound], [*client, "-I", source]))
+        # The operator names a port that has a cable.
+        subnet.softib("set", "address", "a[2]", "10.1.0.2")
+        for change, error in (("a", "the HCA 'a' has 2 ports: name one, as in a[1]"),
+                              ("a[1]", "10.1.0.2 is an address of the HCA 'a[2]'")):
+            refused = subprocess.run([SOFTIB, "set", "address", change, "10.1.0.2"], env=subnet.environment,
+                                     check=False, text=True, stderr=subprocess.PIPE)
+            equal((refused.returncode, refused.stderr), (1, f"softib: {error}\n"))
+        subnet.run("b:2", "true", options=("--address", "fd01::2"))
+        subnet.run("b", "true", options=("--address", "fd01::1"))
+        equal({name: node["addresses"][2:] for name, node in subnet.nodes().items() if name[0] in "ab"},
+              {"a[1]": [], "a[2]": ["10.1.0.2"], "b[1]": ["fd01::1"], "b[2]": ["fd01::2"]})
+        server, client = rping("-C", "3", to="10.1.0.2")
+        by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"],
+                                           [*client, "-I", addresses["b[2]"][0]]))
+        subnet.softib("set", "address", "a[2]", "fd01::a2")
+        server, client = rping("-C", "3", to="fd01::a2")
+        by_second_ports(lambda: play_rping(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))
+        subnet.softib("set", "address", "a[2]", "10.1.0.2", "delete")
+        equal(subnet.nodes()["a[2]"]["addresses"][2:], ["fd01::a2"])
+        to, source = addresses["a[2]"][0], addresses["b[2]"][0]
+        by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source],
+                                     UDADDY_PORT, UDP))
+        # Nobody listens at the other port.
+        for at, other in (("a[2]", "a[1]"), ("a[1]", "a[2]")):
+            server, client = rping("-C", "3", to=addresses[at][0])
+            started = Server(subnet, *server, "-a", addresses[at][0], port=RPING_PORT)
+            refused = subnet.run("b", "rping", "-c", "-C", "1", "-a", addresses[other][0], check=False)
+            assert refused.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in refused.stdout, refused
+            run_rping(subnet, client)
+            started.end()
+        # Another process does.
+        server = rping("-C", "3", to=to)[0]
+        first = Server(subnet, *server, "-a", to, port=RPING_PORT)
+        second = Server(subnet, *server, "-a", addresses["a[1]"][0], port=RPING_PORT)
+        for each, name in ((second, "a[1]"), (first, "a[2]")):
+            run_rping(subnet, rping("-C", "3", to=addresses[name][0])[1])
+            each.end()
+        # Without an address of its own, a client takes the port that is up.
+        subnet.softib("set", "port", "b[1]", "down")
+        by_second_ports(lambda: play_rping(subnet, *rping("-C", "3", to=to)))
+        by_second_ports(lambda: play_perftest(subnet, "ib_send_bw", "-i", "2", "-n", "50", to=to))
+        subnet.softib("set", "port", "b[1]", "up")
+        # A member that is killed leaves by the port by which it has joined.
+        member = subnet.start("a", "stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-b", to,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        wait_for("the join", lambda: "joined" in member.stdout.readline())
+        joined = json.loads(subnet.softib("show", "--json"))["groups"]
+        member.kill()
+        member.wait()
+        wait_for("the end of the group",
+                 lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == len(joined) - 1)
 
 
 def addresses_of_the_operator():

@@ -2,6 +2,7 @@
 
 A test that cannot run prints a reason and exits with status 77. Tests wait for conditions.
 """
+import contextlib
 import fcntl
 import json
 import os
@@ -168,6 +169,33 @@ class Subnet:
     def start(self, hca, *command, options=(), **more):
         """Starts a program."""
         return self._start(self.command(hca, *command, options=options), **more)
+
+
+TWO_PORTS = """
+Switch 4 "switch"
+[1] "a"[1]
+[2] "a"[2]
+[3] "b"[1]
+[4] "b"[2]
+
+Hca 2 "a"
+[1] "switch"[1]
+[2] "switch"[2]
+
+Hca 2 "b"
+[1] "switch"[3]
+[2] "switch"[4]
+"""
+
+
+@contextlib.contextmanager
+def two_port_subnet(softib):
+    """A subnet with the HCAs "a" and "b" of two ports each."""
+    with tempfile.NamedTemporaryFile("w", suffix=".net") as file:
+        file.write(TWO_PORTS)
+        file.flush()
+        with Subnet(softib, "--topology", file.name) as subnet:
+            yield subnet
 
 
 def add_addresses(subnet, addresses):

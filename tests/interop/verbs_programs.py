@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from softib_subnet import (PATIENCE, Subnet, equal, free_tcp_port, is_listening, need, play,
-                           run_tests, wait_for)
+                           run_tests, two_port_subnet, wait_for)
 
 need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_srq_pingpong",
      "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_xsrq_pingpong")
@@ -180,6 +180,17 @@ def connected_ping_pong_over_a_faulty_link():
         assert counters["rc_retries"] > 0, counters
 
 
+def each_port_has_counters_of_its_own():
+    with two_port_subnet(SOFTIB) as subnet:
+        subnet.softib("set", "link", "b[2]", "loss", "2")
+        for output in play(subnet, "ibv_rc_pingpong", "-i", "2", "-n", "100", "-s", "10000"):
+            assert "100 iters" in output, output
+        nodes = subnet.nodes()
+        retries = {name: nodes[name]["counters"]["rc_retries"] for name in ("a[1]", "a[2]", "b[1]", "b[2]")}
+        assert retries["a[2]"] + retries["b[2]"] > 0, retries
+        equal((retries["a[1]"], retries["b[1]"]), (0, 0))
+
+
 def connected_ping_pong_over_a_corrupting_link():
     need("perfquery", "saquery")
     with Subnet(SOFTIB) as subnet:
@@ -231,4 +242,5 @@ run_tests([each_hca_is_one_device, device_information, other_devices_are_refused
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused,
            connected_ping_pong, unreliable_connected_ping_pong,
            ping_pong_with_a_shared_receive_queue, xrc_ping_pong, connected_ping_pong_over_a_faulty_link,
+           each_port_has_counters_of_its_own,
            connected_ping_pong_over_a_corrupting_link, error_of_a_queue_pair])

@@ -49,6 +49,7 @@ def run_command(command, environment, folder=None, limit=FIRST_LIMIT):
     limited = ["prlimit", f"--as={MEMORY}", f"--cpu={int(limit) + 1}", "--core=0", *command]
     mark = f"{os.getpid()}.{next(RUNS)}"
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        os.chmod(temporary, 0o1777)  # as that of the system: tests have processes of other users
         with subprocess.Popen(limited, env={**environment, RUN: mark, "TMPDIR": temporary}, cwd=folder,
                               stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL,
                               start_new_session=True) as process:

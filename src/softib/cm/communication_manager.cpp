@@ -262,7 +262,6 @@ void CommunicationManager::on_message(const wire::CmReq& req, const Incoming& in
   }
   const auto reject_with = [&](wire::CmRej rej) {
     rej.remote_id = req.local_id;
-    rej.subject = CmSubject::req;
     reply(in, rej);
   };
   if (const auto rej = refusal(req, in.port)) return reject_with(*rej);

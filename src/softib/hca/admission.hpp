@@ -27,7 +27,7 @@ class Admission {
   /// Both must outlive this object.
   Admission(const HcaPorts& ports, HcaCounters& counters) : ports_(ports), counters_(counters) {}
 
-  /// Whether the port is active and its MTU large enough.
+  /// Whether the port, which the HCA must have, is active and its MTU large enough.
   [[nodiscard]] bool enters(const Arrival& arrival) const;
   /// Whether LID and GID of a unicast packet are those of the port. Requires enters().
   [[nodiscard]] bool is_for_port(const Arrival& arrival) const;

@@ -8,7 +8,7 @@
 
 namespace softib::hca {
 
-/// Those that the port's counters show, too. They seldom change.
+/// Those of a port, which its counters in the subnet show, too. They seldom change.
 struct ReportedCounters {
   std::uint64_t send_drop_port = 0;  ///< the port was not active
   std::uint64_t send_drop_pkey = 0;  ///< no valid P_Key at the P_Key index
@@ -37,7 +37,14 @@ struct ReportedCounters {
   std::uint64_t dropped_messages = 0;  ///< incomplete, without a receive, or not allowed
 };
 
-struct HcaCounters : ReportedCounters {
+struct HcaCounters {
+  std::array<ReportedCounters, kMaxHcaPorts> reported;  ///< by port; port 1 first
+  /// Those of a port. What has none, 0, counts at the first one.
+  [[nodiscard]] ReportedCounters& at(std::uint8_t port) { return reported[port > 1 ? 1 : 0]; }
+  [[nodiscard]] const ReportedCounters& at(std::uint8_t port) const {
+    return reported[port > 1 ? 1 : 0];
+  }
+
   std::uint64_t sent_packets = 0;
   std::uint64_t sent_bytes = 0;        ///< of payload
   std::uint64_t send_errors = 0;       ///< sends completed with an error, without flushed ones

@@ -259,6 +259,10 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
 }
 
 void Hca::receive(const ArrivedPacket& from) {
+  if (!ports_.has(from.port)) {
+    counters_.at(1).drop_port += from.gso.packets;
+    return;
+  }
   if (!datagrams_.receive(from)) connections_.receive(from);
 }
 
@@ -281,7 +285,7 @@ void Hca::set_port(const PortAttributes& now) {
 /// learns nothing. In RESET a queue pair does not work, so nothing fails.
 void Hca::fail(QueuePair& qp) {
   if (qp.state() == IBV_QPS_RESET || qp.state() == IBV_QPS_ERR) return;
-  ++counters_.qp_errors;
+  ++counters_.at(qp.port()).qp_errors;
   const auto from = qp.state();
   events_.raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
   completions_.enter_error(qp);

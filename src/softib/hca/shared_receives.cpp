@@ -114,7 +114,7 @@ bool SharedReceives::take(QueuePair& qp) {
   auto* const shared = qp.shared();
   if (shared == nullptr || shared->waiting() == 0) return false;
   if (shared->move_oldest_to(qp.receives())) {
-    ++counters_.shared_limits;
+    ++counters_.at(qp.port()).shared_limits;
     events_.raise(AsyncEvent{IBV_EVENT_SRQ_LIMIT_REACHED, nullptr, nullptr, shared});
   }
   return true;

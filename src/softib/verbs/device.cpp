@@ -233,7 +233,7 @@ void Device::deadline(ipoib::TimePoint now) {
     hca.connections().expire(now);
     hca.connections().resume();
     serve_connections(now);
-    report_drops(1);
+    report_drops();
   });
 }
 
@@ -343,12 +343,9 @@ void Device::remove(Context& context) {
   std::erase(contexts_, &context);
 }
 
-/// The packets of a batch have arrived at one port.
 void Device::receive(std::span<const ArrivedPacket> batch) {
   while (!batch.empty()) {
     change([&](hca::Hca& hca) {
-      const std::uint8_t port = batch.front().port;
-      if (port > 1) report_drops(1);  // what was dropped before
       for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
         const auto& packet = batch.front();
         batch = batch.subspan(1);
@@ -358,7 +355,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
         packets += packet.gso.packets;
       }
       hca.connections().resume();
-      report_drops(port);
+      report_drops();
     });
   }
 }
@@ -366,7 +363,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
 void Device::port_changed(const PortAttributes& now) {
   change([&](hca::Hca& hca) {
     hca.set_port(now);
-    report_drops(now.number);
+    report_drops();
   });
 }
 
@@ -412,28 +409,27 @@ void Device::dispatch(const hca::AsyncEvent& event) {
   }
 }
 
-void Device::report_drops(std::uint8_t port) {
-  const auto& now = hca_.counters();
-  const hca::ReportedCounters& of_now = now;
-  const hca::ReportedCounters& before = reported_;
-  static_assert(std::has_unique_object_representations_v<hca::ReportedCounters>);
-  if (std::memcmp(&of_now, &before, sizeof before) == 0) return;  // nearly always
-  for (const auto& drop : kDrops) {
-    const auto by = now.*drop.counter - reported_.*drop.counter;
-    if (by != 0) endpoint_.count_at(port, drop.reported_as, by);
+void Device::report_drops() {
+  for (std::uint8_t port = 1; port <= hca_.ports().count(); ++port) {
+    const auto& now = hca_.counters().at(port);
+    auto& before = reported_.at(port);
+    static_assert(std::has_unique_object_representations_v<hca::ReportedCounters>);
+    if (std::memcmp(&now, &before, sizeof before) == 0) continue;  // nearly always
+    for (const auto& drop : kDrops) {
+      const auto by = now.*drop.counter - before.*drop.counter;
+      if (by != 0) endpoint_.count_at(port, drop.reported_as, by);
+    }
+    before = now;
+    report_violations(port);
   }
-  const bool is_new = now.drop_pkey != reported_.drop_pkey || now.drop_qkey != reported_.drop_qkey;
-  if (is_new) report_violations();
-  reported_ = now;
 }
 
-void Device::report_violations() {
-  for (std::uint8_t port = 1; port <= kMaxHcaPorts; ++port) {
-    for (const auto key : kCheckedKeys) {
-      const KeyViolations& now = hca_.counters().violations[port - 1U][key];
-      const auto more = now.packets - reported_.violations[port - 1U][key].packets;
-      if (more != 0) endpoint_.count_violations(port, key, {more, now.last});
-    }
+void Device::report_violations(std::uint8_t port) {
+  for (const auto key : kCheckedKeys) {
+    const KeyViolations& now = hca_.counters().violations[port - 1U][key];
+    auto& before = reported_.violations[port - 1U][key].packets;
+    const auto more = now.packets - std::exchange(before, now.packets);
+    if (more != 0) endpoint_.count_violations(port, key, {more, now.last});
   }
 }
 

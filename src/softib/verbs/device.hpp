@@ -166,8 +166,8 @@ class Device final : public endpoint::PacketReceiver {
   void set_deadline(ipoib::TimePoint when);
   void dispatch_events();
   void dispatch(const hca::AsyncEvent& event);
-  void report_drops(std::uint8_t port);
-  void report_violations();
+  void report_drops();
+  void report_violations(std::uint8_t port);
   void send_responses(hca::QueuePair& qp);
   [[nodiscard]] ipoib::Result<void> follow_groups();
   ipoib::Result<void> destroy(hca::Hca& hca, hca::QueuePair& qp);

@@ -655,6 +655,7 @@ TEST_F(Top, MetricsHaveTheBytesOfTheHost) {
   EXPECT_GE(received, kReceived);
   EXPECT_LT(received, kSent);
   EXPECT_GE(value("ipoib_tx_bytes_total"), kSent);
+  EXPECT_THAT(text, HasSubstr("\nipoib_limited_member{interface=\"" + name_ + "\"} 0\n"));
 }
 
 /// The files of an archive of tar(1), whose headers are checked.

@@ -526,6 +526,17 @@ TEST_F(UdDeviceTest, DatagramsThatArriveDuringTheProbeAreReceivedAfterIt) {
   to.reset();
 }
 
+TEST(PortCounters, AreAddedUp) {
+  PortCounters all{std::nullopt, 1, 2};
+  all += {std::nullopt, 10, 20};
+  EXPECT_FALSE(all.missing_receives);
+  all += {5, 100, 200};
+  all += {7, 0, 0};
+  EXPECT_EQ(all.missing_receives, 12U);
+  EXPECT_EQ(all.bad_pkey, 111U);
+  EXPECT_EQ(all.bad_qkey, 222U);
+}
+
 /// Else the probes would not arrive on such a port.
 TEST_F(UdDeviceTest, ProbesByAGlobalRouteIfThePortRequiresOne) {
   static decltype(verbs_context::query_port) query = nullptr;

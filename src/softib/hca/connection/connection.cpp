@@ -61,7 +61,7 @@ void Connection::receive(const ConnectedPacket& packet) {
 }
 
 void Connection::congestion_notified() {
-  ++hca_.counters.notifications_received;
+  ++hca_.counters.at(qp_.port()).notifications_received;
   requester.congested();
 }
 
@@ -105,7 +105,7 @@ void Connection::send_notification(ipoib::TimePoint now, ConnectedSink& sink) {
   OutgoingPacket out;
   write_notification(attributes, qp_, qp_.port_attributes(), out);
   // One that there is no room for is followed by others if the congestion lasts.
-  if (offer({&out, 1}, sink) != 0) ++hca_.counters.notifications_sent;
+  if (offer({&out, 1}, sink) != 0) ++hca_.counters.at(qp_.port()).notifications_sent;
 }
 
 /// Offers packets to the receiver, and returns how many of them, from the first, are done with.

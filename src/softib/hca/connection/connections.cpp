@@ -41,7 +41,7 @@ void Connections::receive(const ArrivedPacket& from) {
       receive(run->packet(i), run->mtu(), from.port);
     return;
   }
-  hca_.counters.drop_malformed += from.gso.packets;
+  hca_.counters.at(from.port).drop_malformed += from.gso.packets;
 }
 
 /// Returns the connection that the packet is for, if `takes` says that it takes it; else null.
@@ -50,12 +50,12 @@ Connection* Connections::accept(const Arrival& arrival, Takes takes) {
   if (!admission_.enters(arrival) || !admission_.is_for_port(arrival)) return nullptr;
   auto* const qp = qps_.find(arrival.headers.bth.destination);
   if (qp == nullptr || !qp->is_connected() || !takes(qp->connection())) {
-    hca_.counters.drop_unknown_qp += arrival.packets;
+    hca_.counters.at(arrival.port).drop_unknown_qp += arrival.packets;
     return nullptr;
   }
   if (!admission_.reaches(*qp, arrival)) return nullptr;
   if (!qp->connection().is_from_peer(arrival.headers)) {
-    hca_.counters.drop_lid += arrival.packets;
+    hca_.counters.at(arrival.port).drop_lid += arrival.packets;
     return nullptr;
   }
   return &qp->connection();

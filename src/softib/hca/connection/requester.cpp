@@ -259,7 +259,7 @@ void Requester::recover() {
 void Requester::retry() {
   if (window_.retries >= attributes_.retry_count) return fail(IBV_WC_RETRY_EXC_ERR);
   ++window_.retries;
-  ++hca_.counters.retries;
+  ++hca_.counters.at(qp_.port()).retries;
   window_.go_back();
 }
 

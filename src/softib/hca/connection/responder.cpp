@@ -55,7 +55,7 @@ void Responder::handle_reliable(const ConnectedPacket& packet) {
   const auto distance = packet.bth.psn - window_.expected();
   if (distance < 0) return repeat(packet);
   if (distance > 0) {
-    ++hca_.counters.sequence_errors;
+    ++hca_.counters.at(qp_.port()).sequence_errors;
     return window_.reject_early();
   }
   if (!window_.may_follow(packet, attributes_.mtu())) return refuse(packet, Aeth::kInvalidRequest);
@@ -82,7 +82,7 @@ void Responder::handle_unreliable(const ConnectedPacket& packet) {
   window_.expect(packet.bth.psn);
   if (begins_message(packet.opcode)) {
     if (window_.message() != ReceiveWindow::Message::none) {
-      ++hca_.counters.dropped_messages;
+      ++hca_.counters.at(qp_.port()).dropped_messages;
       window_.drop_message();
     }
   } else {
@@ -100,7 +100,7 @@ void Responder::handle_unreliable(const ConnectedPacket& packet) {
 /// Handles a packet again, because the response to it was lost, or it was duplicated (IBA
 /// 9.7.5.1.2).
 void Responder::repeat(const ConnectedPacket& packet) {
-  ++hca_.counters.duplicates;
+  ++hca_.counters.at(qp_.port()).duplicates;
   if (!has_own_response(packet.opcode)) return window_.owe_ack();
   if (window_.is_full()) return;
   if (packet.opcode == ConnectedOpcode::atomic_write) return window_.repeat_atomic_write(packet);
@@ -135,8 +135,8 @@ bool Responder::has_receive(const ConnectedPacket& packet) {
     drop_message(packet);
     return false;
   }
-  ++hca_.counters.rnr_naks;
-  if (qp_.shared() != nullptr) ++hca_.counters.shared_rnr_naks;
+  ++hca_.counters.at(qp_.port()).rnr_naks;
+  if (qp_.shared() != nullptr) ++hca_.counters.at(qp_.port()).shared_rnr_naks;
   window_.reject(Aeth::Kind::rnr_nak, attributes_.min_rnr_timer);
   return false;
 }
@@ -291,7 +291,7 @@ void Responder::refuse(const ConnectedPacket& packet, std::uint8_t nak) {
 }
 
 void Responder::drop_message(const ConnectedPacket& packet) {
-  ++hca_.counters.dropped_messages;
+  ++hca_.counters.at(qp_.port()).dropped_messages;
   window_.drop(packet);
 }
 

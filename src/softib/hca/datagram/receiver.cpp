@@ -63,7 +63,7 @@ bool DatagramReceiver::receive_large(const ArrivedPacket& from) {
   LargePacket large(from);
   if (!large.is_datagram()) return false;
   if (!large) {
-    hca_.counters.drop_malformed += from.gso.packets;
+    hca_.counters.at(from.port).drop_malformed += from.gso.packets;
     return true;
   }
   const auto arrival = [&](GsoInfo gso) -> Incoming {
@@ -94,7 +94,7 @@ void DatagramReceiver::receive_unicast(const Incoming& arrival) {
   if (!admission_.is_for_port(arrival.arrival())) return;
   auto* const qp = qps_.find(arrival.packet.bth.destination);
   if (qp == nullptr || qp->is_connected()) {
-    hca_.counters.drop_unknown_qp += arrival.gso.packets;
+    hca_.counters.at(arrival.port).drop_unknown_qp += arrival.gso.packets;
     return;
   }
   deliver(*qp, arrival);
@@ -104,7 +104,7 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
   const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
-    hca_.counters.drop_gid += arrival.gso.packets;
+    hca_.counters.at(arrival.port).drop_gid += arrival.gso.packets;
     return;
   }
   // A copy of the packet comes to each port in the group; it is for the queue pairs of that port.
@@ -121,7 +121,7 @@ void DatagramReceiver::receive_multicast(const Incoming& arrival) {
     if (is_from_port && !admission_.shares_partition(*qp, packet)) continue;
     deliver(*qp, arrival);
   }
-  if (!is_attached) ++hca_.counters.drop_not_attached;
+  if (!is_attached) ++hca_.counters.at(arrival.port).drop_not_attached;
 }
 
 void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
@@ -131,7 +131,7 @@ void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
   if (!admission_.reaches(qp, checked) || !admission_.admits(qp, checked, packet.deth.qkey)) return;
   auto& queue = arrival.is_large() ? *qp.large_receives() : qp.receives();
   if (queue.waiting() == 0 && !hca_.shared_receives.take(qp)) {
-    ++counters.drop_no_receive;
+    ++counters.at(arrival.port).drop_no_receive;
     return;
   }
   const auto status = write(qp, queue.elements_of(queue.processed()), arrival);
@@ -142,7 +142,7 @@ void DatagramReceiver::deliver(QueuePair& qp, const Incoming& arrival) {
     counters.received_bytes += arrival.payload_bytes();
   } else {
     // The other segments would find the queue pair in ERR.
-    counters.drop_qp_state += arrival.gso.packets - 1U;
+    counters.at(arrival.port).drop_qp_state += arrival.gso.packets - 1U;
   }
   hca_.completions.complete_receive(
       qp, queue, status,

@@ -113,7 +113,9 @@ def json_has_keys_and_rates_in_one_form():
 def topology_converts_and_draws():
     printed = softib("topology", "fat-tree:6")
     equal((printed.returncode, printed.stderr), (0, ""))
-    assert "54 cables to HCAs, 54 up" in printed.stdout and "diameter  6 cables" in printed.stdout, printed
+    for line in ("HCAs      54", "cables    162: ", "diameter  6 cables"):
+        assert line in printed.stdout, printed
+    assert "54 cables to HCAs, 54 up" in printed.stdout, printed
     whole = json.loads(softib("topology", "-f", "json", "fat-tree:6").stdout)
     for form in ("net", "ibnetdiscover"):
         text = softib("topology", "-f", form, "fat-tree:6").stdout

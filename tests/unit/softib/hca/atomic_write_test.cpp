@@ -95,7 +95,7 @@ TEST_F(AtomicWriteTest, IsExecutedOnce) {
   };
   expect_status(4096, IBV_WC_SUCCESS);
   EXPECT_EQ(b.word(4096), 0xfeedU);
-  EXPECT_EQ(b.hca.counters().duplicates, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).duplicates, 1U);
 }
 
 TEST_F(AtomicWriteTest, CompletesOverAFaultyNetwork) {

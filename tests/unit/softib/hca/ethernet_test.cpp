@@ -109,7 +109,7 @@ TEST_F(EthernetTest, ADatagramForAnotherAddressIsDropped) {
   ASSERT_EQ(b.receive_into(to_, 0, 2088), 0);
   send(gid_of_ipv4(0x0a000003), 0, to_.number());
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(b.hca.counters().drop_gid, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_gid, 1U);
 }
 
 TEST_F(EthernetTest, AGroupNeedsNoLid) {
@@ -202,7 +202,7 @@ TEST_F(EthernetTest, AConnectionTakesPacketsOfItsPeersAddressAlone) {
   };
   deliver_from(gid_of_ipv4(0x0a000009));
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(b.hca.counters().drop_lid, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_lid, 1U);
   deliver_from(kOurs);
   EXPECT_EQ(b.poll().size(), 1U);
 }

@@ -28,7 +28,8 @@ class LargePacketTest : public LargePackets {
       EXPECT_EQ(got[i].slid, expected[i].slid);
     }
     EXPECT_EQ(whole.hca.counters().received_bytes, one_by_one.hca.counters().received_bytes);
-    EXPECT_EQ(whole.hca.counters().drop_no_receive, one_by_one.hca.counters().drop_no_receive);
+    EXPECT_EQ(whole.hca.counters().at(1).drop_no_receive,
+              one_by_one.hca.counters().at(1).drop_no_receive);
   }
 };
 
@@ -84,12 +85,12 @@ TEST_F(LargePacketTest, DroppedSegmentsAreCountedIndividually) {
   whole.post(2);
   one_by_one.post(2);
   expect_alike(packet);
-  EXPECT_EQ(whole.hca.counters().drop_no_receive, kSegmentCount - 2U);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_no_receive, kSegmentCount - 2U);
   auto port = whole.hca.ports()[1];
   port.state = PortState::down;
   whole.hca.set_port(port);
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_port, kSegmentCount);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_port, kSegmentCount);
 }
 
 TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
@@ -100,7 +101,7 @@ TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
   }
   expect_alike(packet);
   EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
-  EXPECT_EQ(whole.hca.counters().drop_qp_state, kSegmentCount - 1U);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_qp_state, kSegmentCount - 1U);
 }
 
 // Malformed large packets.
@@ -117,7 +118,7 @@ TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
     for_each_packet(cut_off, [&](ConstBytes as_it_is) { seen += as_it_is.size(); });
     EXPECT_EQ(seen, size);
   }
-  EXPECT_EQ(whole.hca.counters().drop_malformed, kSegmentCount * (headers + 1));
+  EXPECT_EQ(whole.hca.counters().at(1).drop_malformed, kSegmentCount * (headers + 1));
   EXPECT_TRUE(whole.poll().empty());
 }
 
@@ -128,10 +129,10 @@ TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
   packet.bytes.resize(headers + 20 * 2048);
   packet.gso = {2048, 20};
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_length, 20U);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_length, 20U);
   packet.gso = {4096, 10};
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "larger than any MTU";
+  EXPECT_EQ(whole.hca.counters().at(1).drop_malformed, 10U) << "larger than any MTU";
 }
 
 TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
@@ -142,7 +143,7 @@ TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
     whole.hca.receive(packet.arrived());
     EXPECT_EQ(segmented_size(packet.arrived()), packet.bytes.size());
   }
-  EXPECT_EQ(whole.hca.counters().drop_malformed, 2U * kSegmentCount);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_malformed, 2U * kSegmentCount);
   EXPECT_TRUE(whole.poll().empty());
 }
 

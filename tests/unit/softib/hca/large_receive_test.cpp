@@ -36,7 +36,7 @@ class LargeReceiveTest : public LargePackets {
     whole.post(kSegmentCount);
     whole.hca.receive(packet.arrived());
     const auto got = whole.poll();
-    EXPECT_EQ(whole.hca.counters().drop_malformed, 0U);
+    EXPECT_EQ(whole.hca.counters().at(1).drop_malformed, 0U);
     EXPECT_EQ(got.size(), kSegmentCount);
     for (const auto& each : got) {
       EXPECT_LT(each.wr_id, kSegmentCount);
@@ -124,7 +124,7 @@ TEST_F(LargeReceiveTest, CompletesInOrderWithOtherReceives) {
   EXPECT_EQ(got[0].wr_id, 0U);
   EXPECT_EQ(got[1].wr_id, kLargeId);
   EXPECT_EQ(got[2].wr_id, 1U);
-  EXPECT_EQ(whole.hca.counters().drop_malformed, 0U) << "it is delivered once";
+  EXPECT_EQ(whole.hca.counters().at(1).drop_malformed, 0U) << "it is delivered once";
 }
 
 TEST_F(LargeReceiveTest, WithoutChecksumOffloadThePacketIsSegmented) {
@@ -152,7 +152,7 @@ TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
   constexpr std::size_t kMost = 65535 - 20 - 20;
   resize(kMost + 1);
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_no_receive, 33U);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_no_receive, 33U);
   resize(kMost);
   whole.hca.receive(packet.arrived());
   const auto got = whole.poll();
@@ -185,7 +185,7 @@ TEST_F(LargeReceiveTest, MoreSegmentsThanAHostAcceptsAreSegmented) {
     whole.hca.receive(packet.arrived());
   };
   receive(ipoib::kMaxSegments + 1);
-  EXPECT_EQ(whole.hca.counters().drop_no_receive, ipoib::kMaxSegments + 1);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_no_receive, ipoib::kMaxSegments + 1);
   receive(ipoib::kMaxSegments);
   EXPECT_EQ(whole.poll().size(), 1U);
 }
@@ -193,26 +193,26 @@ TEST_F(LargeReceiveTest, MoreSegmentsThanAHostAcceptsAreSegmented) {
 TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
-  const auto drops = [&](std::uint64_t HcaCounters::*counter, auto change) {
+  const auto drops = [&](std::uint64_t ReportedCounters::*counter, auto change) {
     auto changed = packet;
     change(changed.bytes);
-    const auto before = whole.hca.counters().*counter;
+    const auto before = whole.hca.counters().at(1).*counter;
     whole.hca.receive(changed.arrived());
-    EXPECT_EQ(whole.hca.counters().*counter - before, kSegmentCount);
+    EXPECT_EQ(whole.hca.counters().at(1).*counter - before, kSegmentCount);
   };
-  drops(&HcaCounters::drop_lid, [](Bytes& bytes) { bytes[3] ^= 1; });
-  drops(&HcaCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
-  drops(&HcaCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
-  drops(&HcaCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
-  drops(&HcaCounters::drop_malformed, [](Bytes& bytes) { bytes.resize(bytes.size() / 2); });
+  drops(&ReportedCounters::drop_lid, [](Bytes& bytes) { bytes[3] ^= 1; });
+  drops(&ReportedCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
+  drops(&ReportedCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
+  drops(&ReportedCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
+  drops(&ReportedCounters::drop_malformed, [](Bytes& bytes) { bytes.resize(bytes.size() / 2); });
   const auto headers = packet.bytes.size() - kPayload;
   packet.bytes.resize(headers + std::size_t{kSegmentCount} * 2048);
   packet.gso.size = 2048;
-  drops(&HcaCounters::drop_length, [](Bytes&) {});
+  drops(&ReportedCounters::drop_length, [](Bytes&) {});
   auto port = whole.hca.ports()[1];
   port.state = PortState::down;
   whole.hca.set_port(port);
-  drops(&HcaCounters::drop_port, [](Bytes&) {});
+  drops(&ReportedCounters::drop_port, [](Bytes&) {});
   EXPECT_TRUE(whole.poll().empty());
 }
 
@@ -236,7 +236,7 @@ TEST_F(LargeReceiveTest, DeregisteredMemoryIsALocalProtectionError) {
   EXPECT_EQ(got[0].status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
   EXPECT_EQ(whole.hca.counters().receive_errors, 1U);
-  EXPECT_EQ(whole.hca.counters().drop_qp_state, kSegmentCount - 1U);
+  EXPECT_EQ(whole.hca.counters().at(1).drop_qp_state, kSegmentCount - 1U);
 }
 
 TEST_F(LargeReceiveTest, AreFlushedInErrorAndDiscardedInReset) {

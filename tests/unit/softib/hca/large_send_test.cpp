@@ -200,7 +200,7 @@ TEST_F(LargeSendTest, InactivePortSendsNoSegment) {
   port.state = PortState::down;
   a.hca.set_port(port);
   EXPECT_TRUE(sent(tcp_, {a.element(0, 3 * kSegment)}).empty());
-  EXPECT_EQ(a.hca.counters().send_drop_port, 3U);
+  EXPECT_EQ(a.hca.counters().at(1).send_drop_port, 3U);
   EXPECT_EQ(a.poll().size(), 1U);
 }
 

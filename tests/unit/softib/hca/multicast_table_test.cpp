@@ -58,8 +58,8 @@ TEST_F(HcaMulticastTest, OwnPacketsOfALimitedMemberAreNoViolation) {
   send_multicast(sender);
   EXPECT_TRUE(a.poll().empty());
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(a.hca.counters().drop_pkey, 0U);
-  EXPECT_EQ(b.hca.counters().drop_pkey, 1U) << "of another port";
+  EXPECT_EQ(a.hca.counters().at(1).drop_pkey, 0U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_pkey, 1U) << "of another port";
 }
 
 TEST_F(HcaMulticastTest, AQueuePairWithoutAPortGetsNothingOfItsOwnPort) {
@@ -101,7 +101,7 @@ TEST_F(HcaMulticastTest, GroupsThatShareALidAreDistinguishedByGid) {
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
   send_multicast(a.make_qp(), *Gid::parse("ff12:401b:ffff::1"));
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(b.hca.counters().drop_not_attached, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_not_attached, 1U);
 }
 
 TEST_F(HcaMulticastTest, RequiresTheMulticastQpn) {
@@ -110,7 +110,7 @@ TEST_F(HcaMulticastTest, RequiresTheMulticastQpn) {
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
   send_multicast(a.make_qp(), kGroup, kGroupLid, qp.number());
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(b.hca.counters().drop_gid, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_gid, 1U);
 }
 
 TEST_F(HcaMulticastTest, DetachedQueuePairReceivesNothing) {

@@ -198,14 +198,14 @@ TEST_F(RunsTest, ThatAreExpectedInPartAreHandledPacketByPacket) {
   EXPECT_EQ(counters().received_packets, 3U);
   EXPECT_EQ(b.bytes(0, 3072), std::vector<std::uint8_t>(3072, 0xaa));
   receive(first, 1024);
-  EXPECT_EQ(counters().duplicates, 3U);
+  EXPECT_EQ(counters().at(1).duplicates, 3U);
   // The next packet is expected, the one after it is early.
   auto next = write_run(1024, qb.number());
   auto packet = *ConnectedPacket::parse_headers(next);
   packet.bth.psn = Psn(kFirstPsn) + 4;
   (void)packet.emit_headers(1024, next);
   receive(next, 1024);
-  EXPECT_EQ(counters().sequence_errors, 3U);
+  EXPECT_EQ(counters().at(1).sequence_errors, 3U);
   EXPECT_EQ(qb.state(), IBV_QPS_RTS);
 }
 
@@ -221,21 +221,21 @@ TEST_F(RunsTest, OfAnotherPathMtuAreRefused) {
 
 TEST_F(RunsTest, AreDroppedAsTheirPackets) {
   receive(write_run(4096, qb.number()), 4096);
-  EXPECT_EQ(counters().drop_length, 3U) << "the port has a smaller MTU";
+  EXPECT_EQ(counters().at(1).drop_length, 3U) << "the port has a smaller MTU";
   receive(write_run(1024, Qpn(qb.number().value() + 1)), 1024);
-  EXPECT_EQ(counters().drop_unknown_qp, 3U);
+  EXPECT_EQ(counters().at(1).drop_unknown_qp, 3U);
   receive(write_run(1024, qb.number()), 1020);
-  EXPECT_EQ(counters().drop_malformed, 3U);
+  EXPECT_EQ(counters().at(1).drop_malformed, 3U);
   auto down = b.hca.ports()[1];
   down.state = PortState::down;
   b.hca.set_port(down);
   receive(write_run(1024, qb.number()), 1024);
-  EXPECT_EQ(counters().drop_port, 3U);
+  EXPECT_EQ(counters().at(1).drop_port, 3U);
   down.state = PortState::active;
   b.hca.set_port(down);
   b.modify(qb, IBV_QPS_RESET);
   receive(write_run(1024, qb.number()), 1024);
-  EXPECT_EQ(counters().drop_qp_state, 3U);
+  EXPECT_EQ(counters().at(1).drop_qp_state, 3U);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_F(QpErrorsTest, FlushesTheWorkRequestsInOrderAfterAFatalEvent) {
   EXPECT_TRUE(std::ranges::is_sorted(completions_, [&](const auto& x, const auto& y) {
     return is_send(x) == is_send(y) && x.wr_id < y.wr_id;
   }));
-  EXPECT_EQ(a.hca.counters().qp_errors, 1U);
+  EXPECT_EQ(a.hca.counters().at(1).qp_errors, 1U);
 }
 
 TEST_F(QpErrorsTest, ThePeerOfAReliableConnectionGetsARetryError) {
@@ -102,7 +102,7 @@ TEST_F(QpErrorsTest, WithoutANumberAllFailOnce) {
                                             std::pair(IBV_EVENT_QP_FATAL, datagrams.number())));
   let_fail(a.hca);
   EXPECT_THAT(take_events(a.hca), IsEmpty()) << "they are in error already";
-  EXPECT_EQ(a.hca.counters().qp_errors, 2U);
+  EXPECT_EQ(a.hca.counters().at(1).qp_errors, 2U);
 }
 
 TEST_F(QpErrorsTest, AfterwardsItCanBeUsedAgain) {

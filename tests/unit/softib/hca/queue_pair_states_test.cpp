@@ -148,13 +148,13 @@ TEST_F(QueuePairStatesTest, ReceivesPacketsFromRtrOn) {
     if (receives) {
       ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
     }
-    const auto before = b.hca.counters().drop_qp_state;
+    const auto before = b.hca.counters().at(1).drop_qp_state;
     auto sge = a.element(0, 4);
     auto wr = a.send_request(a.handle(6), qp.number(), sge);
     ASSERT_EQ(a.send(a.make_qp(), wr, sink), 0);
     deliver();
     EXPECT_EQ(b.poll().size(), receives ? 1U : 0U) << state;
-    EXPECT_EQ(b.hca.counters().drop_qp_state - before, receives ? 0U : 1U) << state;
+    EXPECT_EQ(b.hca.counters().at(1).drop_qp_state - before, receives ? 0U : 1U) << state;
   }
 }
 

@@ -152,9 +152,9 @@ TEST_P(SharedReceiveFaults, EachMessageTakesOneReceive) {
     SharedTraffic traffic(seed, GetParam());
     ASSERT_NO_FATAL_FAILURE(traffic.run());
     traffic.check();
-    duplicates += traffic.counters().duplicates;
-    gaps += traffic.counters().sequence_errors;
-    waits += traffic.counters().rnr_naks;
+    duplicates += traffic.counters().at(1).duplicates;
+    gaps += traffic.counters().at(1).sequence_errors;
+    waits += traffic.counters().at(1).rnr_naks;
     if (HasFailure()) return;
   }
   EXPECT_GT(duplicates, 40U);

@@ -119,8 +119,8 @@ TEST_F(SharedReceiveTest, AnRdmaWriteWithImmediateTakesOne) {
 TEST_F(SharedReceiveTest, AnEmptyQueueDelaysMessages) {
   ASSERT_EQ(send(0, 0, 3000), 0);
   ASSERT_EQ(send(1, 0, 3000), 0);
-  while (b.hca.counters().rnr_naks < 2) ASSERT_TRUE(network.step());
-  EXPECT_EQ(b.hca.counters().shared_rnr_naks, b.hca.counters().rnr_naks);
+  while (b.hca.counters().at(1).rnr_naks < 2) ASSERT_TRUE(network.step());
+  EXPECT_EQ(b.hca.counters().at(1).shared_rnr_naks, b.hca.counters().at(1).rnr_naks);
   ASSERT_EQ(post(100'000, 5000, 1), 0);
   ASSERT_EQ(post(200'000, 5000, 2), 0);
   network.run();
@@ -137,7 +137,7 @@ TEST_F(SharedReceiveOfUnreliableTest, AnEmptyQueueDropsMessages) {
   const auto received = b.poll();
   ASSERT_THAT(ids(received), ElementsAre(1));
   expect_delivered(received[0], 1, 100'000, 3000, 2000);
-  EXPECT_EQ(b.hca.counters().dropped_messages, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).dropped_messages, 1U);
 }
 
 TEST_F(SharedReceiveOfUnreliableTest, AnIncompleteMessageLeavesItsReceiveToTheNext) {
@@ -172,7 +172,7 @@ TEST_F(SharedReceiveTest, DatagramsTakeReceives) {
     for (const auto& packet : std::exchange(sink.packets, {})) b.hca.receive({packet});
   };
   arrive();
-  EXPECT_EQ(b.hca.counters().drop_no_receive, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_no_receive, 1U);
   ASSERT_EQ(post(100'000, 200, 1), 0);
   arrive();
   const auto received = b.poll();
@@ -202,7 +202,7 @@ TEST_F(SharedReceiveTest, TheLimitIsReachedOnce) {
   set_limit(1);
   receive();
   EXPECT_THAT(b.async_events(), SizeIs(2)) << "armed again";
-  EXPECT_EQ(b.hca.counters().shared_limits, 2U);
+  EXPECT_EQ(b.hca.counters().at(1).shared_limits, 2U);
 }
 
 TEST_F(SharedReceiveTest, AQueuePairInErrLeavesTheReceivesToOthers) {

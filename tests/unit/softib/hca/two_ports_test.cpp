@@ -57,19 +57,19 @@ TEST_F(TwoPorts, OnePortReachesTheOther) {
 TEST_F(TwoPorts, APacketAtTheWrongPortIsDropped) {
   send(first, 9, second.number());
   EXPECT_THAT(arrive(1), IsEmpty());
-  EXPECT_EQ(counters().drop_lid, 1U) << "it has the LID of the other port";
+  EXPECT_EQ(counters().at(1).drop_lid, 1U) << "it has the LID of the other port";
   send(second, 5, second.number());
   EXPECT_THAT(arrive(1), IsEmpty());
-  EXPECT_EQ(counters().drop_port, 1U) << "the queue pair uses the other port";
+  EXPECT_EQ(counters().at(1).drop_port, 1U) << "the queue pair uses the other port";
 }
 
 TEST_F(TwoPorts, APortThatTheHcaDoesNotHaveGetsNothing) {
   send(first, 9, second.number());
   EXPECT_THAT(arrive(3), IsEmpty());
-  EXPECT_EQ(counters().drop_port, 1U);
+  EXPECT_EQ(counters().at(1).drop_port, 1U);
   Host small(5);
   small.hca.receive({.bytes = sink.packets.back(), .port = 2});
-  EXPECT_EQ(small.hca.counters().drop_port, 1U);
+  EXPECT_EQ(small.hca.counters().at(1).drop_port, 1U);
 }
 
 TEST_F(TwoPorts, AMulticastPacketIsForTheQueuePairsOfThePortAtWhichItArrives) {
@@ -78,10 +78,10 @@ TEST_F(TwoPorts, AMulticastPacketIsForTheQueuePairsOfThePortAtWhichItArrives) {
   send(first, kGroupLid.value(), ipoib::kMulticastQpn, kGroup);
   EXPECT_THAT(arrive(1), ElementsAre(first.number().value()));
   EXPECT_THAT(arrive(2), ElementsAre(second.number().value()));
-  EXPECT_EQ(counters().drop_port, 0U);
+  EXPECT_EQ(counters().at(1).drop_port + counters().at(2).drop_port, 0U);
   ASSERT_TRUE(one.hca.detach(second, kGroup, kGroupLid));
   EXPECT_THAT(arrive(2), IsEmpty());
-  EXPECT_EQ(counters().drop_not_attached, 1U);
+  EXPECT_EQ(counters().at(2).drop_not_attached, 1U);
 }
 
 TEST_F(TwoPorts, EachPortHasItsStateAndItsKeys) {
@@ -91,7 +91,8 @@ TEST_F(TwoPorts, EachPortHasItsStateAndItsKeys) {
   one.hca.set_port(port);
   EXPECT_EQ(one.hca.ports()[1].state, PortState::active);
   send(second, 5, first.number());
-  EXPECT_EQ(counters().send_drop_port, 1U);
+  EXPECT_EQ(counters().at(2).send_drop_port, 1U);
+  EXPECT_EQ(counters().at(1).send_drop_port, 0U);
   EXPECT_THAT(sink.packets, IsEmpty());
   send(first, 5, first.number());
   EXPECT_THAT(arrive(1), ElementsAre(first.number().value()));
@@ -99,7 +100,8 @@ TEST_F(TwoPorts, EachPortHasItsStateAndItsKeys) {
   one.hca.set_port(port);
   send(first, 9, second.number());
   EXPECT_THAT(arrive(2), IsEmpty()) << "another partition";
-  EXPECT_EQ(counters().drop_pkey, 1U);
+  EXPECT_EQ(counters().at(2).drop_pkey, 1U);
+  EXPECT_EQ(counters().at(1).drop_pkey, 0U);
 }
 
 TEST_F(TwoPorts, EachPortCountsItsViolations) {
@@ -129,8 +131,8 @@ TEST_F(TwoPorts, EachPortCountsItsViolations) {
   EXPECT_EQ(last.source, second.number());
   EXPECT_EQ(last.sgid, one.hca.ports()[2].gid());
   EXPECT_EQ(last.dgid, kGroup);
-  EXPECT_EQ(counters().drop_pkey, 1U);
-  EXPECT_EQ(counters().drop_qkey, 1U);
+  EXPECT_EQ(counters().at(1).drop_pkey, 1U);
+  EXPECT_EQ(counters().at(2).drop_qkey, 1U);
 }
 
 TEST_F(TwoPorts, EventsNameThePort) {

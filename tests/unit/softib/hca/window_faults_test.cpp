@@ -53,7 +53,7 @@ class Bindings {
     EXPECT_EQ(qb_.state(), IBV_QPS_RTS);
   }
   [[nodiscard]] std::uint64_t duplicates() const {
-    return a_.hca.counters().duplicates + b_.hca.counters().duplicates;
+    return a_.hca.counters().at(1).duplicates + b_.hca.counters().at(1).duplicates;
   }
 
  private:

@@ -43,7 +43,7 @@ class XrcOperations {
     }
     EXPECT_EQ(b_.word(0), sum_);
   }
-  [[nodiscard]] std::uint64_t duplicates() const { return b_.hca.counters().duplicates; }
+  [[nodiscard]] std::uint64_t duplicates() const { return b_.hca.counters().at(1).duplicates; }
 
  private:
   struct Operation {

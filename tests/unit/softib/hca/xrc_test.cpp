@@ -142,7 +142,7 @@ TEST_F(XrcTest, OnTheWireRequestsAreOfTheExtendedService) {
 TEST_F(XrcTest, AnEmptyQueueDelaysItsMessages) {
   ASSERT_EQ(send(first, 0, 100), 0);
   ASSERT_EQ(post(second, 0, 100, 1), 0);
-  while (b.hca.counters().rnr_naks == 0) ASSERT_TRUE(network.step());
+  while (b.hca.counters().at(1).rnr_naks == 0) ASSERT_TRUE(network.step());
   ASSERT_EQ(post(first, 0, 100, 2), 0);
   network.run();
   EXPECT_THAT(Host::poll(*first.cq), SizeIs(1));
@@ -288,7 +288,7 @@ TEST_F(XrcTest, EachQueuePairHasOneSide) {
   ASSERT_EQ(a.post(from, to(first, ConnectedHost::request(IBV_WR_SEND)), {}), 0);
   network.run();
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(b.hca.counters().drop_unknown_qp, 2U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 2U);
 }
 
 TEST_F(XrcTest, ObjectsAreChecked) {

@@ -936,6 +936,7 @@ TEST_F(ManagerTest, DatagramServicesAreResolved) {
   EXPECT_EQ(event.type, EventType::connect_request);
   EXPECT_EQ(text_of(event), "who");
   EXPECT_EQ(std::get<DatagramParameters>(event.parameters).data.size, 180);
+  EXPECT_EQ(std::get<DatagramParameters>(event.parameters).path.dlid, Lid(2)) << "to the peer";
   accept(event.id, "me");
   event = client.event();
   EXPECT_EQ(event.type, EventType::established);

@@ -150,13 +150,13 @@ TEST_F(CongestedTest, MarkedPacketsSlowTheSenderAndItRecovers) {
   const auto quarter = round_trip(true);
   EXPECT_LE(quarter, full / 4 + 2);
   EXPECT_EQ(notifications_, 3);
-  EXPECT_EQ(a_.hca.counters().notifications_received, 3U);
-  EXPECT_EQ(b_.hca.counters().notifications_sent, 3U);
+  EXPECT_EQ(a_.hca.counters().at(1).notifications_received, 3U);
+  EXPECT_EQ(b_.hca.counters().at(1).notifications_sent, 3U);
   const auto eighth = round_trip(false);
   EXPECT_GT(round_trip(false), eighth);
   for (int i = 0; i < 1000 && a_.poll().empty(); ++i) (void)round_trip(false);
   EXPECT_EQ(b_.bytes(0, kBytes), a_.bytes(0, kBytes));
-  EXPECT_EQ(a_.hca.counters().retries, 0U);
+  EXPECT_EQ(a_.hca.counters().at(1).retries, 0U);
 }
 
 // With one packet in flight at last, each of which requests its acknowledgement.
@@ -171,7 +171,7 @@ TEST_F(CongestedTest, AllIsDoneAlthoughAllIsMarked) {
   EXPECT_LT(rounds, 1000);
   EXPECT_LE(last, 2U);
   EXPECT_EQ(b_.bytes(0, kBytes), a_.bytes(0, kBytes));
-  EXPECT_EQ(a_.hca.counters().retries, 0U) << "nobody waited for a time-out";
+  EXPECT_EQ(a_.hca.counters().at(1).retries, 0U) << "nobody waited for a time-out";
 }
 
 TEST_F(CongestedTest, MarkedResponsesSlowTheReader) {
@@ -218,7 +218,8 @@ TEST_F(CongestedTest, AfterResetMarksAndNotificationsOfTheOldConnectionAreForgot
     post_write(100);
     deliver(sent_by(a_), b_, true);
     deliver(sent_by(b_), a_, false);
-    EXPECT_EQ(b_.hca.counters().notifications_sent, connections) << "also within the interval";
+    EXPECT_EQ(b_.hca.counters().at(1).notifications_sent, connections)
+        << "also within the interval";
     connect_again();
   }
 }
@@ -233,12 +234,12 @@ TEST_F(CongestedTest, ANotificationFromAnotherAddressIsDropped) {
   std::vector<std::uint8_t> bytes(CongestionNotification::kSize);
   ASSERT_EQ(packet.emit(bytes), bytes.size());
   a_.hca.receive({bytes});
-  EXPECT_EQ(a_.hca.counters().notifications_received, 0U);
-  EXPECT_EQ(a_.hca.counters().drop_lid, 1U);
+  EXPECT_EQ(a_.hca.counters().at(1).notifications_received, 0U);
+  EXPECT_EQ(a_.hca.counters().at(1).drop_lid, 1U);
   packet.bth.destination = Qpn(0x777777);
   (void)packet.emit(bytes);
   a_.hca.receive({bytes});
-  EXPECT_EQ(a_.hca.counters().drop_unknown_qp, 1U);
+  EXPECT_EQ(a_.hca.counters().at(1).drop_unknown_qp, 1U);
 }
 
 TEST_F(CongestedTest, APacketThatIsTooLongForThePathIsAnEvent) {

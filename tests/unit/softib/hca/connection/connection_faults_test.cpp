@@ -69,7 +69,7 @@ class Traffic {
     return good == kOperations;
   }
   [[nodiscard]] const HcaCounters& counters() const { return b_.hca.counters(); }
-  [[nodiscard]] std::uint64_t retries() const { return a_.hca.counters().retries; }
+  [[nodiscard]] std::uint64_t retries() const { return a_.hca.counters().at(1).retries; }
 
  private:
   static std::size_t place(std::size_t operation) { return operation * kMaxSize; }
@@ -153,9 +153,9 @@ TEST(ConnectionFaults, EachOperationCompletesOnceAndCorrectly) {
     Traffic traffic(seed, {.loss = seed % 4 * 20, .duplicate = 30, .reorder = 30}, 7);
     ASSERT_NO_FATAL_FAILURE(traffic.run());
     ASSERT_TRUE(traffic.check());
-    duplicates += traffic.counters().duplicates;
-    gaps += traffic.counters().sequence_errors;
-    waits += traffic.counters().rnr_naks;
+    duplicates += traffic.counters().at(1).duplicates;
+    gaps += traffic.counters().at(1).sequence_errors;
+    waits += traffic.counters().at(1).rnr_naks;
     if (HasFailure()) return;
   }
   EXPECT_GT(duplicates, 40U);
@@ -189,7 +189,7 @@ TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
     EXPECT_EQ(a.poll().size(), kAdditions);
     EXPECT_EQ(b.word(0), kAdditions);
     for (std::uint64_t i = 0; i < kAdditions; ++i) EXPECT_EQ(a.word(8 * i), i);
-    duplicates += b.hca.counters().duplicates;
+    duplicates += b.hca.counters().at(1).duplicates;
   }
   EXPECT_GT(duplicates, 20U);
 }
@@ -212,7 +212,7 @@ TEST(ConnectionFaults, NothingIsSentAgainWithoutFaults) {
     ASSERT_NO_FATAL_FAILURE(traffic.run());
     ASSERT_TRUE(traffic.check());
     EXPECT_EQ(traffic.retries(), 0U);
-    EXPECT_EQ(traffic.counters().duplicates, 0U);
+    EXPECT_EQ(traffic.counters().at(1).duplicates, 0U);
   }
 }
 

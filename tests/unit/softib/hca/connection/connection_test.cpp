@@ -236,7 +236,7 @@ TEST_F(ConnectionTest, RepeatedReadsDoNotCount) {
   }
   network.run();
   EXPECT_THAT(statuses(a.poll()), testing::AllOf(testing::SizeIs(20), Each(IBV_WC_SUCCESS)));
-  EXPECT_GE(b.hca.counters().duplicates, 20U);
+  EXPECT_GE(b.hca.counters().at(1).duplicates, 20U);
 }
 
 TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
@@ -258,7 +258,7 @@ TEST_F(ConnectionTest, AFencedRequestWaitsForReads) {
 
 TEST_F(ConnectionTest, ASenderWaitsForAReceive) {
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 3000)}), 0);
-  while (b.hca.counters().rnr_naks < 9) ASSERT_TRUE(network.step());
+  while (b.hca.counters().at(1).rnr_naks < 9) ASSERT_TRUE(network.step());
   EXPECT_THAT(a.poll(), IsEmpty()) << "7 retries are without limit";
   ASSERT_EQ(b.post_receive(qb, 0, 4000), 0);
   network.run();
@@ -278,12 +278,12 @@ TEST_F(ConnectionTest, ThereIsNoTimeoutWhileAReceiveIsAwaited) {
   back.min_rnr_timer = 0;  // the longest
   b.connect(qb, back);
   ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
-  while (b.hca.counters().rnr_naks < 2) ASSERT_TRUE(network.step());
+  while (b.hca.counters().at(1).rnr_naks < 2) ASSERT_TRUE(network.step());
   EXPECT_GT(network.now.time_since_epoch(), ipoib::wire::rnr_delay(0));
   ASSERT_EQ(b.post_receive(qb, 0, 8), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
-  EXPECT_EQ(a.hca.counters().retries, 0U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 0U);
 }
 
 TEST_F(ConnectionTest, RnrRetriesAreCounted) {
@@ -297,8 +297,8 @@ TEST_F(ConnectionTest, RnrRetriesAreCounted) {
   ASSERT_EQ(a.post(other, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR));
-  EXPECT_EQ(b.hca.counters().rnr_naks, 3U);
-  EXPECT_EQ(b.hca.counters().shared_rnr_naks, 0U);
+  EXPECT_EQ(b.hca.counters().at(1).rnr_naks, 3U);
+  EXPECT_EQ(b.hca.counters().at(1).shared_rnr_naks, 0U);
   EXPECT_EQ(other.state(), IBV_QPS_ERR);
 }
 
@@ -311,7 +311,7 @@ TEST_F(ConnectionTest, ARequesterWithoutAnswersFailsInTime) {
   EXPECT_THAT(statuses(a.poll()),
               testing::UnorderedElementsAre(IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR,
                                             IBV_WC_WR_FLUSH_ERR));
-  EXPECT_EQ(a.hca.counters().retries, 7U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 7U);
   const auto timeout =
       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(4096) * (1 << 14));
   EXPECT_EQ(network.now.time_since_epoch(), 8 * timeout);
@@ -345,12 +345,12 @@ TEST_F(ConnectionTest, LatePacketsAreNotSentAgain) {
   network.has_untaken = true;
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(network.step());
-  EXPECT_EQ(a.hca.counters().retries, 0U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 0U);
   EXPECT_THAT(a.poll(), IsEmpty());
   network.has_untaken = false;
   network.faults.loss = 0;
   network.run();
-  EXPECT_EQ(a.hca.counters().retries, 1U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 1U);
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
 }
 
@@ -360,7 +360,7 @@ TEST_F(ConnectionTest, PacketsWithoutRoomAreOfferedAgain) {
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 400'000), {a.part(400'000, 50'000)}), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS, IBV_WC_SUCCESS));
-  EXPECT_EQ(a.hca.counters().retries, 0U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 0U);
   EXPECT_EQ(b.bytes(0, 50'000), a.bytes(0, 50'000));
   EXPECT_EQ(a.bytes(400'000, 50'000), b.bytes(400'000, 50'000));
 }
@@ -658,7 +658,7 @@ TEST_F(ConnectionTest, MemoryThatIsDeregisteredBeforeARepeatedRead) {
   b.hca.receive({ConstBytes(bytes).first(size)});
   ASSERT_TRUE(b.hca.memory().remove(b.all.key));
   network.run();
-  EXPECT_EQ(b.hca.counters().duplicates, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).duplicates, 1U);
   EXPECT_EQ(qb.state(), IBV_QPS_RTS);
   EXPECT_THAT(b.async_events(), testing::Not(testing::Contains(IBV_EVENT_QP_ACCESS_ERR)));
 }
@@ -672,7 +672,7 @@ TEST_F(ConnectionTest, PacketsOfOthersAreDropped) {
   ASSERT_EQ(stranger.post(qc, remote(IBV_WR_RDMA_WRITE, 0), {stranger.part(0, 100)}), 0);
   network.run();
   EXPECT_EQ(b.area, before);
-  EXPECT_EQ(b.hca.counters().drop_lid, 8U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_lid, 8U);
   EXPECT_THAT(statuses(stranger.poll()), ElementsAre(IBV_WC_RETRY_EXC_ERR));
   EXPECT_EQ(qb.state(), IBV_QPS_RTS);
 }
@@ -687,7 +687,7 @@ TEST_F(ConnectionTest, ADatagramDoesNotReachAConnection) {
   ASSERT_EQ(a.send(ud, wr, sink), 0);
   b.hca.receive({sink.packets.at(0)});
   EXPECT_THAT(b.poll(), IsEmpty());
-  EXPECT_EQ(b.hca.counters().drop_unknown_qp, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 1U);
 }
 
 // --- States --------------------------------------------------------------------------------------
@@ -759,7 +759,7 @@ TEST_F(ConnectionTest, AfterResetTheRequesterKnowsNothingOfTheOldConnection) {
   }
   network.run();
   EXPECT_EQ(a.poll().size(), 4U);
-  const auto retries = a.hca.counters().retries;
+  const auto retries = a.hca.counters().at(1).retries;
   network.faults.loss = 0;
   reconnect();
   bool is_first = true;
@@ -768,16 +768,16 @@ TEST_F(ConnectionTest, AfterResetTheRequesterKnowsNothingOfTheOldConnection) {
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_WRITE, 0), {a.part(0, 8)}), 0);
   ASSERT_EQ(a.post(qa, remote(IBV_WR_RDMA_READ, 0), {a.part(300'000, 5000)}), 0);
   for (std::size_t done = 0; done < 2; done += a.poll().size()) ASSERT_TRUE(network.step());
-  EXPECT_EQ(a.hca.counters().retries, retries + 1);
+  EXPECT_EQ(a.hca.counters().at(1).retries, retries + 1);
   EXPECT_LT(network.now - before, std::chrono::milliseconds(1)) << "a NAK makes it send again";
 }
 
 /// Neither right after the NAK nor during the pause that it causes.
 TEST_F(ConnectionTest, AfterResetNoReceiveIsAwaited) {
   for (const int steps : {1, 2}) {
-    const auto naks = b.hca.counters().rnr_naks;
+    const auto naks = b.hca.counters().at(1).rnr_naks;
     ASSERT_EQ(a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(0, 8)}), 0);
-    while (b.hca.counters().rnr_naks == naks) ASSERT_TRUE(network.step());
+    while (b.hca.counters().at(1).rnr_naks == naks) ASSERT_TRUE(network.step());
     const auto write = ConnectedHost::request(IBV_WR_RDMA_WRITE, a.address(0), a.all.key);
     ASSERT_EQ(b.post(qb, write, {b.part(0, 5000)}), 0);  // so that time passes in small steps
     for (int i = 0; i < steps; ++i) ASSERT_TRUE(network.step());
@@ -795,7 +795,7 @@ TEST_F(ConnectionTest, ADestroyedQueuePairLeavesNoDeadline) {
   ASSERT_TRUE(network.step());
   ASSERT_TRUE(a.hca.destroy(qa));
   network.run();
-  EXPECT_EQ(a.hca.counters().retries, 0U);
+  EXPECT_EQ(a.hca.counters().at(1).retries, 0U);
 }
 
 /// Packets are as small as the link needs, whatever the program says.

@@ -83,7 +83,7 @@ TEST_F(RequesterTest, ANakMakesItSendAgainFromTheMissingPacket) {
   post(IBV_WR_RDMA_WRITE, element(0, 5000));
   send();
   acknowledge(kFirst + 2, {.kind = Aeth::Kind::nak, .value = Aeth::kSequenceError});
-  EXPECT_EQ(counters.retries, 1U);
+  EXPECT_EQ(counters.at(1).retries, 1U);
   send();
   ASSERT_EQ(outbox.size(), 1U);
   EXPECT_EQ(sent()[0].bth.psn, Psn(kFirst + 2));

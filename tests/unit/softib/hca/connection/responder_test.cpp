@@ -59,7 +59,7 @@ TEST_F(ResponderTest, ARepeatedWriteIsAcknowledgedOnly) {
   memory[1000] = 1;
   write(kFirst, 1000, kData);
   EXPECT_EQ(memory[1000], 1);
-  EXPECT_EQ(counters.duplicates, 1U);
+  EXPECT_EQ(counters.at(1).duplicates, 1U);
   respond();
   EXPECT_EQ(outbox.size(), 1U);
 }
@@ -67,7 +67,7 @@ TEST_F(ResponderTest, ARepeatedWriteIsAcknowledgedOnly) {
 TEST_F(ResponderTest, AMissingPacketIsAskedForOnce) {
   write(kFirst + 1, 1000, kData);
   write(kFirst + 2, 1000, kData);
-  EXPECT_EQ(counters.sequence_errors, 2U);
+  EXPECT_EQ(counters.at(1).sequence_errors, 2U);
   respond();
   ASSERT_EQ(outbox.size(), 1U);
   EXPECT_EQ(sent()[0].aeth.kind, Aeth::Kind::nak);
@@ -142,7 +142,7 @@ TEST_F(ResponderTest, AReadWhoseMemoryHasGoneIsRefused) {
 
 TEST_F(ResponderTest, ASendWaitsForAReceive) {
   handle(ConnectedOpcode::send_only, kFirst, kData);
-  EXPECT_EQ(counters.rnr_naks, 1U);
+  EXPECT_EQ(counters.at(1).rnr_naks, 1U);
   respond();
   ASSERT_EQ(outbox.size(), 1U);
   EXPECT_EQ(sent()[0].aeth.kind, Aeth::Kind::rnr_nak);

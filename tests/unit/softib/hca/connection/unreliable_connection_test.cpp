@@ -18,7 +18,7 @@ class UnreliableConnectionTest : public ConnectionTest {
   int send(std::size_t offset, std::size_t size, std::uint64_t id = 1) {
     return a.post(qa, ConnectedHost::request(IBV_WR_SEND), {a.part(offset, size)}, id);
   }
-  [[nodiscard]] std::uint64_t dropped() const { return b.hca.counters().dropped_messages; }
+  [[nodiscard]] std::uint64_t dropped() const { return b.hca.counters().at(1).dropped_messages; }
 };
 
 TEST_F(UnreliableConnectionTest, ASendCompletesAReceive) {
@@ -185,7 +185,7 @@ TEST_F(UnreliableConnectionTest, PacketsOfAnotherServiceAreDropped) {
   other.service = ConnectedService::reliable;
   arrives(other, 10);
   EXPECT_THAT(b.poll(), IsEmpty());
-  EXPECT_EQ(b.hca.counters().drop_unknown_qp, 1U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 1U);
   auto& reliable = b.make_connected();
   b.connect(reliable, b.connected_attributes(qa.number(), 5));
   ASSERT_EQ(b.post_receive(reliable, 0, 100), 0);
@@ -193,7 +193,7 @@ TEST_F(UnreliableConnectionTest, PacketsOfAnotherServiceAreDropped) {
   unreliable.bth.destination = reliable.number();
   arrives(unreliable, 10);
   EXPECT_THAT(b.poll(), IsEmpty());
-  EXPECT_EQ(b.hca.counters().drop_unknown_qp, 2U);
+  EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 2U);
 }
 
 TEST_F(UnreliableConnectionTest, AnErrorOfASendLeadsToSqe) {
@@ -255,7 +255,7 @@ TEST_F(UnreliableConnectionTest, APortThatIsDownLosesPackets) {
   ASSERT_EQ(send(0, 5000), 0);
   network.run();
   EXPECT_THAT(statuses(a.poll()), ElementsAre(IBV_WC_SUCCESS));
-  EXPECT_EQ(a.hca.counters().send_drop_port, 5U);
+  EXPECT_EQ(a.hca.counters().at(1).send_drop_port, 5U);
   EXPECT_THAT(b.poll(), IsEmpty());
 }
 

@@ -75,7 +75,7 @@ TEST_F(HcaReceiveTest, PathBitsSelectTheLid) {
   many.lid = Lid(8);
   b.hca.set_port(many);
   send_text("hello");
-  EXPECT_EQ(counters().drop_lid, 1U);
+  EXPECT_EQ(counters().at(1).drop_lid, 1U);
 }
 
 TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsUnchanged) {
@@ -133,7 +133,7 @@ TEST_F(HcaReceiveTest, ReceivesAreFilledInOrder) {
 TEST_F(HcaReceiveTest, DropsPacketWithoutPostedReceive) {
   send_text("lost");
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(counters().drop_no_receive, 1U);
+  EXPECT_EQ(counters().at(1).drop_no_receive, 1U);
   EXPECT_EQ(to.state(), IBV_QPS_RTS);
 }
 
@@ -141,7 +141,7 @@ TEST_F(HcaReceiveTest, DropsPacketWithWrongQKey) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   send_text("x", kQKey + 1);
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(counters().drop_qkey, 1U);
+  EXPECT_EQ(counters().at(1).drop_qkey, 1U);
 }
 
 TEST_F(HcaReceiveTest, PKeysMustMatchAndOneBeFull) {
@@ -156,14 +156,14 @@ TEST_F(HcaReceiveTest, PKeysMustMatchAndOneBeFull) {
     auto& source = a.make_qp(IBV_QPS_RTS, a.config(), each.from_index);
     auto& target = b.make_qp(IBV_QPS_RTS, b.config(), each.to_index);
     ASSERT_EQ(b.receive_into(target, 0, 100), 0);
-    const auto before = counters().drop_pkey;
+    const auto before = counters().at(1).drop_pkey;
     auto sge = a.element(0, 4);
     auto wr = a.send_request(a.handle(6), target.number(), sge);
     ASSERT_EQ(a.send(source, wr, sink), 0);
     deliver();
     const auto wc = b.poll();
     EXPECT_EQ(wc.size(), each.admitted ? 1U : 0U) << each.from_index << " to " << each.to_index;
-    EXPECT_EQ(counters().drop_pkey - before, each.admitted ? 0U : 1U);
+    EXPECT_EQ(counters().at(1).drop_pkey - before, each.admitted ? 0U : 1U);
     if (each.admitted) {
       EXPECT_EQ(wc.at(0).pkey_index, each.to_index);
     }
@@ -179,7 +179,7 @@ TEST_F(HcaReceiveTest, DropsPacketForAnEarlierEpoch) {
   auto wr = a.send_request(a.handle(6), to.number(), sge);
   ASSERT_EQ(a.send(from, wr, sink), 0);
   later.hca.receive({sink.packets.at(0)});
-  EXPECT_EQ(later.hca.counters().drop_unknown_qp, 1U);
+  EXPECT_EQ(later.hca.counters().at(1).drop_unknown_qp, 1U);
   EXPECT_TRUE(later.poll().empty());
 }
 
@@ -189,9 +189,9 @@ TEST_F(HcaReceiveTest, PacketsForOthersAreDropped) {
   auto wr = a.send_request(a.handle(9), to.number(), sge);
   ASSERT_EQ(a.send(from, wr, sink), 0);
   deliver();
-  EXPECT_EQ(counters().drop_lid, 1U);
+  EXPECT_EQ(counters().at(1).drop_lid, 1U);
   send_text("x", kQKey, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
-  EXPECT_EQ(counters().drop_gid, 1U);
+  EXPECT_EQ(counters().at(1).drop_gid, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
@@ -202,7 +202,7 @@ TEST_F(HcaReceiveTest, PortMayRequireAGrh) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   send_text("x");
   EXPECT_TRUE(b.poll().empty());
-  EXPECT_EQ(counters().drop_gid, 1U);
+  EXPECT_EQ(counters().at(1).drop_gid, 1U);
   send_text("x", kQKey, b.hca.ports()[1].gid());
   EXPECT_EQ(b.poll().size(), 1U);
 }
@@ -213,7 +213,7 @@ TEST_F(HcaReceiveTest, InactivePortReceivesNothing) {
   port.state = PortState::init;
   b.hca.set_port(port);
   send_text("x");
-  EXPECT_EQ(counters().drop_port, 1U);
+  EXPECT_EQ(counters().at(1).drop_port, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
@@ -223,7 +223,7 @@ TEST_F(HcaReceiveTest, DropsPacketLongerThanThePortMtu) {
   port.mtu = 1;
   b.hca.set_port(port);
   send_text(std::string(257, 'x'));
-  EXPECT_EQ(counters().drop_length, 1U);
+  EXPECT_EQ(counters().at(1).drop_length, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
@@ -316,7 +316,7 @@ TEST_F(HcaReceiveTest, InvalidPacketIsMalformed) {
   b.hca.receive(ArrivedPacket{});
   const std::vector<std::uint8_t> noise(64, 0xa5);
   b.hca.receive({noise});
-  EXPECT_EQ(counters().drop_malformed, 2U);
+  EXPECT_EQ(counters().at(1).drop_malformed, 2U);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST_F(HcaSendTest, EmptyPKeyTableEntrySendsNothing) {
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_TRUE(sink.packets.empty());
-  EXPECT_EQ(a.hca.counters().send_drop_pkey, 1U);
+  EXPECT_EQ(a.hca.counters().at(1).send_drop_pkey, 1U);
   EXPECT_EQ(a.poll().size(), 1U);  // the send completes: UD is unreliable
 }
 
@@ -156,7 +156,7 @@ TEST_F(HcaSendTest, InactivePortSendsNothing) {
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_TRUE(sink.packets.empty());
-  EXPECT_EQ(a.hca.counters().send_drop_port, 1U);
+  EXPECT_EQ(a.hca.counters().at(1).send_drop_port, 1U);
   EXPECT_EQ(a.poll().size(), 1U);
 }
 
