@@ -160,8 +160,7 @@ void Transmitter::transmit_unknown(Frame&& frame, const Plan& plan,
   }
   const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
   const bool is_broadcast = ipv4 != nullptr && deps_.host.is_broadcast(*ipv4);
-  const bool is_unicast = !is_multicast && !is_broadcast;
-  if (is_unicast && !plan.is_resolved && deps_.host.can_be_neighbour(hop) &&
+  if (!plan.is_resolved && deps_.host.can_be_neighbour(hop) &&
       !is_covered(std::as_const(taken).bytes(), hop)) {
     return wait_for_route(std::move(taken), waits_since, now);
   }

@@ -71,7 +71,8 @@ class MessageWriter : public AttributeWriter {
     put(nlmsghdr{0, type, flags, request.nlmsg_seq, port_id});
   }
   using AttributeWriter::put;
-  [[nodiscard]] Datagram take() && {
+  /// The message, with its length.
+  [[nodiscard]] Datagram finish() && {
     const auto size = static_cast<std::uint32_t>(bytes_.size());
     std::memcpy(bytes_.data(), &size, sizeof size);
     return std::move(bytes_);

@@ -147,11 +147,11 @@ class Answerer {
     if (error == 0 && is_dump) {
       MessageWriter done(NLMSG_DONE, NLM_F_MULTI, request, port_id_);
       done.put(0);
-      answers_.push_back(std::move(done).take());
+      answers_.push_back(std::move(done).finish());
     } else if (error != 0 || (request.nlmsg_flags & NLM_F_ACK) != 0) {
       MessageWriter out(NLMSG_ERROR, NLM_F_CAPPED, request, port_id_);
       out.put(nlmsgerr{-error, request});
-      answers_.push_back(std::move(out).take());
+      answers_.push_back(std::move(out).finish());
     }
   }
   [[nodiscard]] std::vector<Datagram> take() && { return std::move(answers_); }
@@ -163,7 +163,7 @@ class Answerer {
     const auto write = [&](auto&& body) {
       MessageWriter out(request.nlmsg_type, flags, request, port_id_);
       body(out);
-      answers_.push_back(std::move(out).take());
+      answers_.push_back(std::move(out).finish());
     };
     switch (request.nlmsg_type) {
       case type_of(RDMA_NLDEV_CMD_GET):

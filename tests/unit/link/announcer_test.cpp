@@ -31,6 +31,14 @@ TEST_F(AnnouncerTest, AnnouncesAFewTimes) {
   EXPECT_EQ(announcer.next_deadline(), kNever);
 }
 
+TEST_F(AnnouncerTest, AnnouncesAsOftenAsConfigured) {
+  for (std::uint8_t times = 0; times < 3; ++times) {
+    config.ageing.announcements = times;
+    announcer.start(Ipv4Address(0x0a2c0001), now);
+    EXPECT_EQ(announced_until(now + 1h).size(), times);
+  }
+}
+
 TEST_F(AnnouncerTest, ManyAddressesAreAnnouncedOneByOne) {
   view.addresses.clear();
   for (std::uint32_t i = 0; i < 100; ++i)

@@ -107,6 +107,18 @@ TEST_F(ChangesTest, AnotherAddressInTheSameStateIsAChange) {
   EXPECT_THAT(changes(), ElementsAre("changed 10.44.0.2 stale: another address"));
 }
 
+TEST_F(ChangesTest, AChangeOfAPinnedNeighbourHasThePin) {
+  bring_up();
+  ASSERT_TRUE(link->pin(kPeer, kPeerHw.gid));
+  watch_neighbours();
+  send(kPeer);
+  const auto page = link->take_changes(Changes::kMax, now);
+  ASSERT_FALSE(page.changes.empty());
+  for (const auto& change : page.changes) {
+    EXPECT_EQ(std::get<NeighbourChange>(change).neighbour.pinned, kPeerHw.gid);
+  }
+}
+
 TEST_F(ChangesTest, PinsAreChanges) {
   bring_up();
   watch_neighbours();

@@ -31,5 +31,21 @@ TEST_F(NdInputTest, UnsolicitedDiscoveryWithoutALinkLayerAddressSaysNothing) {
       << "it confirms the address that is known";
 }
 
+TEST_F(NdInputTest, AnAddressThatIsNoEndpointsSaysNothing) {
+  HostAddresses host;
+  view.addresses = {{*Ipv6Address::parse("fe80::1"), 64}};
+  (void)host.update(view);
+  wire::NdMessage message;
+  message.type = wire::NdType::neighbour_solicitation;
+  message.source = *Ipv6Address::parse("fe80::2");
+  message.target = *Ipv6Address::parse("fe80::1");
+  auto hardware = kPeerHw;
+  hardware.qpn = kMulticastQpn;
+  message.source_link_layer = hardware;
+  EXPECT_FALSE(neighbour_update(message, host, link->hardware_address()));
+  message.source_link_layer = link->hardware_address();
+  EXPECT_FALSE(neighbour_update(message, host, link->hardware_address()));
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -7,10 +7,23 @@
 #include <set>
 #include <string_view>
 
+#include "wire/sa_failure.hpp"
 #include "wire/sa_status.hpp"
 
 namespace ipoib::wire {
 namespace {
+
+TEST(SaFailureText, SaysWhatToLookAt) {
+  using Kind = SaFailure::Kind;
+  const auto text = [](Kind kind) { return SaFailure(kind).text(); };
+  EXPECT_EQ(text(Kind::timeout),
+            "no response from the subnet administrator: is a subnet manager running?");
+  EXPECT_EQ(text(Kind::no_sm),
+            "the port knows no subnet manager: start one on this subnet, such as opensm");
+  EXPECT_EQ(text(Kind::overloaded), "too many requests to the subnet administrator are waiting");
+  EXPECT_EQ(text(Kind::malformed_response),
+            "the subnet administrator's response does not contain the requested record");
+}
 
 TEST(RateCode, IsThatOfVerbs) {
   for (int code = 2; code <= 24; ++code) {

@@ -311,6 +311,13 @@ TEST_F(RoutingTest, PathsHaveTheRateOfTheirSlowestCable) {
   EXPECT_EQ(subnet.switches().peer(kLeaf2, 4).state, PortState::down) << "it is not plugged in";
 }
 
+TEST(GroupLids, EndWithTheLastGroup) {
+  EXPECT_TRUE(is_group(group_lid(0)));
+  EXPECT_TRUE(is_group(group_lid(kMaxGroups - 1)));
+  EXPECT_FALSE(is_group(group_lid(kMaxGroups)));
+  EXPECT_FALSE(is_group(Lid(1)));
+}
+
 TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
   (void)subnet.take_changes();
   ASSERT_TRUE(subnet.set_cable({"leaf-1", 3}, {}, CableSettings{.loss = 100}));

@@ -102,6 +102,14 @@ TEST_F(SubnetServices, InvalidAnnouncementsAreRefused) {
   EXPECT_EQ(set(a, foreign), SaStatus::request_invalid) << "in a partition without the port";
 }
 
+TEST_F(SubnetServices, APKeyThatIsNotNamedIsNotChecked) {
+  auto foreign = service(a);
+  foreign.pkey = PKey(0x8012);
+  EXPECT_EQ(
+      set(a, foreign, ServiceRecord::kServiceId | ServiceRecord::kGid | ServiceRecord::kLease),
+      SaStatus::ok);
+}
+
 TEST_F(SubnetServices, AnnouncementsForAPortThatIsNotKnownAreAccepted) {
   auto record = service(a);
   record.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x0b5e));

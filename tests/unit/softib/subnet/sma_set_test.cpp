@@ -797,6 +797,9 @@ TEST_F(SmaSetTree, PortsOfSwitchesCheckPKeys) {
   const auto other =
       send_request(smp({1, 3, 2}, kGet, smp_attribute::kPKeyTable, 2U << 16)).value();
   EXPECT_TRUE(std::ranges::equal(data(other), SmpData{}));
+  ASSERT_EQ(set({1}, smp_attribute::kPKeyTable, 1U << 16, table), 0U);
+  EXPECT_EQ(subnet.switches()[0].ports[1].filter.pkeys[31], PKey(0x8012));
+  EXPECT_NE(subnet.switches()[0].node.port.pkeys[31], PKey(0x8012)) << "that is of port 0";
   EXPECT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 5U << 16, table), kInvalidField);
   EXPECT_EQ(set({1, 3, 2}, smp_attribute::kPKeyTable, 1U << 16 | 1, table), kInvalidField);
   EXPECT_EQ(subnet.switches().peer(1, 1).checks, kPKeyCheck);

@@ -91,6 +91,21 @@ TEST_F(RequesterTest, ANakMakesItSendAgainFromTheMissingPacket) {
   EXPECT_EQ(outbox.packets()[0].pieces[0].data(), memory.data() + 2 * kMtu);
 }
 
+TEST_F(RequesterTest, OnlyProgressMovesTheDeadline) {
+  qp.connection().attributes.timeout = 14;  // 67 ms
+  post(IBV_WR_RDMA_WRITE, element(0, 5000));
+  send();
+  ipoib::TimePoint now{std::chrono::seconds(1)};
+  const auto deadline = requester.update_deadline(now);
+  ASSERT_NE(deadline, ipoib::kNever);
+  now += std::chrono::milliseconds(2);
+  EXPECT_EQ(requester.update_deadline(now), deadline);
+  now += std::chrono::milliseconds(2);
+  EXPECT_EQ(requester.update_deadline(now), deadline);
+  acknowledge(kFirst + 1);
+  EXPECT_GT(requester.update_deadline(now), deadline);
+}
+
 TEST_F(RequesterTest, AnRnrNakPausesIt) {
   post(IBV_WR_SEND, element(0, 1));
   send();
