@@ -1,5 +1,6 @@
 // What a program sends by a socket of the RDMA family of netlink, with any content: each answer is
-// a whole message, each request has one, and a dump ends.
+// a whole message, each request has one, and a dump ends. And what other processes may send that
+// ask for objects, or are asked.
 #include <linux/netlink.h>
 
 #include <algorithm>
@@ -69,6 +70,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ipoib::CostLimit limit(kMaxCost);
   static const auto hcas = make_hcas();
   const ipoib::ConstBytes sent(data, size);
+  if (const auto request = softib::ObjectRequest::parse(sent)) {
+    ipoib::require(std::ranges::equal(request->bytes(), sent));
+  }
+  if (const auto page = softib::ObjectPage::parse(sent)) {
+    ipoib::require(std::ranges::equal(page->bytes(), sent));
+  }
   SomeResources resources;
   const auto answers = softib::view::netlink_answers(sent, kPortId, hcas, resources);
   bool is_dump = false;
