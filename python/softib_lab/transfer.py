@@ -28,7 +28,7 @@ def serve(address, seconds):
 
 
 LEAST_PATIENCE = 0.1  # seconds for the last attempt
-TELLING_PATIENCE = 1  # seconds after which it tells something if nobody answers
+FULL_PATIENCE = 1  # seconds; a shorter attempt that times out says less than the error before it
 
 
 def connected(address, port, seconds):
@@ -39,7 +39,7 @@ def connected(address, port, seconds):
         try:
             return socket.create_connection((address, port), timeout=left)
         except OSError as failure:
-            is_cut_short = isinstance(failure, TimeoutError) and left < TELLING_PATIENCE
+            is_cut_short = isinstance(failure, TimeoutError) and left < FULL_PATIENCE
             error = error if error and is_cut_short else failure
             if time.monotonic() > end:
                 raise error from None

@@ -1,6 +1,6 @@
 // What a program sends by a socket of the RDMA family of netlink, with any content: each answer is
-// a whole message, each request has one, and a dump ends. And what other processes may send that
-// ask for objects, or are asked.
+// a whole message, each request has one, and a dump ends. Also requests for objects and their
+// answers, as any process may send them.
 #include <linux/netlink.h>
 
 #include <algorithm>

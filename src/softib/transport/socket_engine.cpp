@@ -462,7 +462,8 @@ bool SocketEngine::send_wakeup_fd(int fd) {
   return true;
 }
 
-/// Returns false for a request that nobody makes. Who does not read what it asks for gets no more.
+/// Returns false for a request that no process makes. A process that does not read its answers gets
+/// no more of them.
 bool SocketEngine::send_objects(int fd) {
   const auto request = ObjectRequest::parse(reader_.body());
   if (!request) return false;

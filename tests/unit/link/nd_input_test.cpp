@@ -8,17 +8,23 @@ namespace {
 
 class NdInputTest : public LinkFixture {
  protected:
-  void SetUp() override { bring_up(); }
+  void SetUp() override {
+    bring_up();
+    view.addresses = {{*Ipv6Address::parse("fe80::1"), 64}};
+    (void)host.update(view);
+  }
+  static wire::NdMessage solicitation() {
+    wire::NdMessage message;
+    message.type = wire::NdType::neighbour_solicitation;
+    message.source = *Ipv6Address::parse("fe80::2");
+    message.target = *Ipv6Address::parse("fe80::1");
+    return message;
+  }
+  HostAddresses host;
 };
 
 TEST_F(NdInputTest, UnsolicitedDiscoveryWithoutALinkLayerAddressSaysNothing) {
-  HostAddresses host;
-  view.addresses = {{*Ipv6Address::parse("fe80::1"), 64}};
-  (void)host.update(view);
-  wire::NdMessage message;
-  message.type = wire::NdType::neighbour_solicitation;
-  message.source = *Ipv6Address::parse("fe80::2");
-  message.target = *Ipv6Address::parse("fe80::1");
+  auto message = solicitation();
   EXPECT_FALSE(neighbour_update(message, host, link->hardware_address()));
   message.source_link_layer = kPeerHw;
   EXPECT_TRUE(neighbour_update(message, host, link->hardware_address()));
@@ -32,13 +38,7 @@ TEST_F(NdInputTest, UnsolicitedDiscoveryWithoutALinkLayerAddressSaysNothing) {
 }
 
 TEST_F(NdInputTest, AnAddressThatIsNoEndpointsSaysNothing) {
-  HostAddresses host;
-  view.addresses = {{*Ipv6Address::parse("fe80::1"), 64}};
-  (void)host.update(view);
-  wire::NdMessage message;
-  message.type = wire::NdType::neighbour_solicitation;
-  message.source = *Ipv6Address::parse("fe80::2");
-  message.target = *Ipv6Address::parse("fe80::1");
+  auto message = solicitation();
   auto hardware = kPeerHw;
   hardware.qpn = kMulticastQpn;
   message.source_link_layer = hardware;
