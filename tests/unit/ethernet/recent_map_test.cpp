@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace ipoib::ethernet {
 namespace {
 
@@ -18,6 +20,21 @@ TEST(RecentMap, FindsEntriesThatWereSet) {
   EXPECT_EQ(*map.peek(Ipv4Address(1)), 11);
   map.erase(Ipv4Address(1));
   EXPECT_EQ(map.peek(Ipv4Address(1)), nullptr);
+}
+
+TEST(RecentMap, VisitsTheRecentlyUsedOnesFirst) {
+  Map map(4, kKey);
+  for (std::uint32_t i = 1; i <= 4; ++i) map.set(Ipv4Address(i), 0);
+  const auto visited = [&](std::size_t limit) {
+    std::set<Ipv4Address> found;
+    map.visit_recent(limit, [&](const Ipv4Address& key) { found.insert(key); });
+    return found;
+  };
+  EXPECT_EQ(visited(2), (std::set{Ipv4Address(3), Ipv4Address(4)}));
+  EXPECT_EQ(visited(3).size(), 3U);
+  EXPECT_EQ(visited(5).size(), 4U);
+  map.erase(Ipv4Address(1));
+  EXPECT_EQ(map.peek(Ipv4Address(1)), nullptr) << "an old one";
 }
 
 TEST(RecentMap, ForgetsUnusedEntries) {

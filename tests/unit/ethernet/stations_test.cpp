@@ -377,12 +377,19 @@ TEST_F(StationsTest, AStationThatAnswersIsNotSearched) {
   serve();
   for (int i = 0; i < 1000; ++i) {
     receive_ip(kStation);
+    ASSERT_EQ(written.size(), 1U) << "nor asked";
     pass(10ms);
     if (i % 20 == 0) (void)send_ip(kMac, kStation);
   }
-  drain();
-  EXPECT_THAT(written, IsEmpty()) << "nor asked";
   EXPECT_THAT(stations().searches(), IsEmpty());
+}
+
+TEST_F(StationsTest, PacketsOfAnotherStationAreNoSignOfLife) {
+  serve();
+  const auto before = stations().table().find(kStation)->heard();
+  pass(100ms);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(send_ip(kOtherMac, kStation));
+  EXPECT_EQ(stations().table().find(kStation)->heard(), before);
 }
 
 TEST_F(StationsTest, AFrameForAStationThatTheBridgeFloodsMakesItSuspect) {
@@ -524,6 +531,9 @@ TEST_F(MovedStations, AFrameForTheHostOrAStationIsNotForwarded) {
   view.on_neighbour(kPeer, hardware(2), false, now);
   EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, kHostMac));
   EXPECT_FALSE(send_ip(kMoversMac, kMover, kHost, kOfAnotherBridge));
+  EXPECT_THAT(view.wanted(), IsEmpty());
+  EXPECT_STREQ(name(stations().table().find(kStation)->state_name()), "reachable");
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kStation, kMac)) << "the bridge has flooded it";
   EXPECT_FALSE(send_ip(kMoversMac, kMover, kStation, kOfAnotherBridge));
   EXPECT_THAT(view.wanted(), IsEmpty());
 }
@@ -538,6 +548,16 @@ TEST_F(MovedStations, AFrameForTheMacOfThisLinkGoesBackToTheStation) {
   ASSERT_EQ(written.size(), 2U);
   EXPECT_EQ(header_of(written[1]),
             (EthernetHeader{kMac, NeighbourMacs::kOfOthers, header_of(written[1]).type}));
+  EXPECT_STREQ(name(stations().table().find(kStation)->state_name()), "probing")
+      << "it was silent, and may have gone";
+}
+
+TEST_F(MovedStations, AFrameForAMacThatHasBecomeThatOfThisLinkGoesBack) {
+  view.on_neighbour(kPeer, hardware(2), false, now);
+  const MacAddress of_peer = view.mac_of(hardware(2));
+  EXPECT_TRUE(send_ip(kMoversMac, kMover, kPeer, of_peer));
+  view.on_link_address(hardware(2));
+  EXPECT_FALSE(send_ip(kMoversMac, kMover, kPeer, of_peer));
 }
 
 TEST_F(MovedStations, AFrameForTheMacOfThisLinkGoesBackToTheHost) {
@@ -680,6 +700,26 @@ TEST_F(StationsTest, AnAddressThatMovesAwayIsAnnouncedToTheOtherStations) {
   EXPECT_THAT(hops, ElementsAre(IpAddress(kStation))) << "the way to it is known at once";
 }
 
+TEST_F(StationsTest, AnIpv6AddressThatMovesAwayIsAdvertisedToTheOtherStations) {
+  (void)send_nd(kMac, advertisement(kStation6, kAll));
+  pass(1s);
+  view.on_neighbour(kStation6, hardware(3), false, now);
+  pass(1s);
+  drain();
+  ASSERT_FALSE(written.empty());
+  const Frame& told = written.back();
+  EXPECT_EQ(header_of(told).destination, wire::multicast_mac(kAll));
+  const auto message = NdMessage::parse(told.bytes());
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->type, NdType::neighbour_advertisement);
+  EXPECT_EQ(message->source, kStation6);
+  EXPECT_EQ(message->target, kStation6);
+  EXPECT_EQ(message->destination, kAll);
+  EXPECT_TRUE(message->overrides);
+  const auto option = told.bytes().last(wire::kEthernetOptionSize);
+  EXPECT_TRUE(std::ranges::equal(option.subspan(2), view.mac_of(hardware(3)).bytes()));
+}
+
 TEST_F(StationsTest, AnAddressThatMovesHereIsNoLongerANeighbour) {
   view.on_neighbour(kStation, hardware(3), false, now);
   const MacAddress before = view.mac_of(hardware(3));
@@ -779,6 +819,9 @@ TEST_F(StationsTest, AMessageThatLeavesManyGroupsCausesOneQuery) {
     store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
     send(kMac, wire::multicast_mac(Ipv4Address(0xe0000016)), EtherType::ipv4, packet);
     drain();
+    for (const Frame& query : written) {
+      EXPECT_EQ(query.bytes()[24 + 1], 10) << "tenths of a second to answer (RFC 3376, 8.8)";
+    }
     return written.size();
   };
   constexpr std::uint8_t kJoin = 4, kLeave = 3;  // RFC 3376, 4.2.12: of all sources, of none
@@ -799,20 +842,24 @@ TEST_F(StationsTest, StationsAreAskedForTheirGroups) {
   announce();
   pass(1s);
   drain();
-  std::size_t queries = 0;
+  std::vector<std::uint16_t> types;
   for (const Frame& frame : written) {
-    queries += wire::is_group_query(std::as_const(frame).bytes()) ? 1U : 0U;
+    if (wire::is_group_query(frame.bytes())) types.push_back(header_of(frame).type);
   }
-  EXPECT_EQ(queries, 2U) << "of IGMP and MLD";
+  EXPECT_THAT(types, ElementsAre(static_cast<std::uint16_t>(EtherType::ipv4),
+                                 static_cast<std::uint16_t>(EtherType::ipv6)));
 }
 
 TEST_F(StationsTest, UnknownMulticastIsLimited) {
   serve();
+  send(kMac, wire::multicast_mac(kGroup), EtherType::ipv4, igmp(0x16, kGroup));
   for (std::uint32_t i = 0; i < 2 * StationBudget::kGroupBurst; ++i) {
     const Ipv4Address group(0xef020000 + i);
     (void)send_ip(kMac, kStation, group, wire::multicast_mac(group));
   }
   EXPECT_EQ(count().drop_group, StationBudget::kGroupBurst);
+  EXPECT_TRUE(send_ip(kMac, kStation, kGroup, wire::multicast_mac(kGroup)))
+      << "one that a station listens to is joined anyway";
   const Ipv4Address known(0xef020000);
   EXPECT_TRUE(send_ip(kMac, kStation, known, wire::multicast_mac(known)));
   for (std::uint32_t i = 0; i < 10'000; ++i) {
@@ -856,6 +903,20 @@ TEST_F(StationsTest, NoStationHasAnAddressOfTheHost) {
     EXPECT_EQ(stations().table().find(address), nullptr);
   }
   EXPECT_EQ(count().drop_address, 4U);
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kPeer6, 64}};
+  view.on_host_changed(host, now);
+  EXPECT_FALSE(stations().receive_discovery({wire::multicast_mac(kAll), kMac},
+                                            advertisement(kPeer6, kAll), now))
+      << "the fabric does not hear of it";
+  EXPECT_EQ(count().drop_address, 5U);
+}
+
+TEST_F(StationsTest, AFrameThatIsDroppedGoesBackToThePool) {
+  const auto available = pool.available();
+  EXPECT_FALSE(send_ip(kMac, kHost));
+  EXPECT_EQ(pool.available(), available);
 }
 
 TEST_F(StationsTest, AnotherInterfaceOfTheHostMayHaveTheAddress) {

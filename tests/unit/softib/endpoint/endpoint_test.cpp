@@ -1062,6 +1062,10 @@ class MadTest : public EndpointTest {
     const auto packet = MadPacket::parse(mailbox.next_mad());
     return ipoib::wire::MadHeader::parse(packet->mad)->transaction_id;
   }
+  /// A transaction ID of the process.
+  static std::uint64_t id(const Endpoint& of) {
+    return std::uint64_t{MadRoute{of.node(), of.slot(), of.epoch(), 4}.high_half()} << 32 | 1;
+  }
   std::unique_ptr<Endpoint> sm_ = subnet_.attach(0);
   Mailbox sm_mail_;
 };
@@ -1081,6 +1085,16 @@ TEST_F(MadTest, SmpsForEveryNodeGoToTheSubnetProcess) {
   directed.dlid = ipoib::kPermissiveLid;
   send_mad(*one_, directed);
   EXPECT_EQ(transaction(sm_mail_), 7U);
+}
+
+TEST_F(MadTest, CablesDelayThem) {
+  using std::chrono::milliseconds;
+  subnet_.set_cable_faults(1, {0, 30});
+  const auto begun = ipoib::monotonic_now();
+  send_mad(*one_, make_mad(1, 2, ipoib::wire::mgmt_class::kSubnAdm, kGetResp, id(*two_)));
+  EXPECT_EQ(transaction(second_), id(*two_));
+  EXPECT_GE(ipoib::monotonic_now() - begun, milliseconds(30));
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 1U);
 }
 
 /// Communication management of a process, which takes all of class 7 or nothing.
@@ -1262,9 +1276,6 @@ TEST_F(MadTest, AResponseReachesTheRequester) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
   neighbour->add_mad_receiver(third);
-  const auto id = [](const Endpoint& of) {
-    return std::uint64_t{MadRoute{of.node(), of.slot(), of.epoch(), 4}.high_half()} << 32 | 1;
-  };
   send_mad(*sm_, make_mad(0, 2, 0x03, kGetResp, id(*neighbour)));
   EXPECT_EQ(transaction(third), id(*neighbour));
   send_mad(*one_, make_mad(1, 2, 0x04, kGetResp, id(*two_)));

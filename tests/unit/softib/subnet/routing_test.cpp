@@ -511,6 +511,29 @@ TEST_F(RoutingTest, LoopsInTheTablesEnd) {
   EXPECT_LT(copies, kMaxSwitchCopies);
 }
 
+/// A line of switches, each of which forwards to the next one, and the last to a node.
+struct Line {
+  SwitchIndex length;
+
+  [[nodiscard]] static std::optional<SwitchPort> exit(SwitchIndex /*at*/, Lid /*dlid*/) {
+    return SwitchPort{1};
+  }
+  [[nodiscard]] Peer peer(SwitchIndex at, SwitchPort /*exit*/) const {
+    const bool is_last = at + 1 == length;
+    return {is_last ? Peer::Kind::node : Peer::Kind::switch_port,
+            static_cast<std::uint16_t>(at + 1), 1, PortState::active};
+  }
+};
+
+TEST(WayOfAPacket, PassesAsManySwitchesAsTheLimitSays) {
+  const auto longest = follow(Line{kMaxSwitchHops}, 0, Lid(9), false);
+  EXPECT_EQ(longest.end, RouteEnd::node);
+  EXPECT_EQ(longest.cables, kMaxSwitchHops - 1);
+  const auto longer = follow(Line{kMaxSwitchHops + 1}, 0, Lid(9), false);
+  EXPECT_EQ(longer.end, RouteEnd::loop);
+  EXPECT_EQ(longer.cables, kMaxSwitchHops);
+}
+
 TEST_F(RoutingTest, ManagementPacketsPassACableThatIsNotActive) {
   SubnetConfig config = tree_config();
   Switches switches(config);

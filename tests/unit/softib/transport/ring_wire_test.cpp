@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -553,6 +554,107 @@ TEST_F(SocketEngineTest, SleepsWhileASenderKeepsABrokenRing) {
   ASSERT_EQ(send_message(sender.get(), MessageKind::wakeup), 0);
   ASSERT_TRUE(eventually([&] { return counter_.malformed_ == 1; }));
   EXPECT_TRUE(eventually([&] { return table.must_wake_engine(); })) << "the engine does not sleep";
+}
+
+/// A source whose packets are numbers in two event descriptors.
+class TestSource : public PacketSource {
+ public:
+  TestSource() {
+    for (const auto& each : {&responses_, &others_}) {
+      epoll_event event{};
+      event.events = EPOLLIN;
+      EXPECT_EQ(::epoll_ctl(all_.get(), EPOLL_CTL_ADD, each->get(), &event), 0);
+    }
+  }
+  void add_response() const { EXPECT_EQ(::eventfd_write(responses_.get(), 1), 0); }
+  void add_other() const { EXPECT_EQ(::eventfd_write(others_.get(), 1), 0); }
+  std::size_t poll() override {
+    std::size_t count = 0;
+    for (const auto& each : {&responses_, &others_}) {
+      eventfd_t some = 0;
+      if (::eventfd_read(each->get(), &some) == 0) count += some;
+    }
+    taken += count;
+    return count;
+  }
+  [[nodiscard]] int descriptor() const override { return all_.get(); }
+  [[nodiscard]] int descriptor_of_others() const override { return others_.get(); }
+
+  std::atomic<std::size_t> taken = 0;
+
+ private:
+  const FileDescriptor responses_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const FileDescriptor others_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const FileDescriptor all_{::epoll_create1(EPOLL_CLOEXEC)};
+};
+
+class EngineWithSource : public SocketEngineTest {
+ protected:
+  ~EngineWithSource() override { engine_.stop(); }
+  void attach() {
+    bool has_changed = false;
+    engine_.set_source(source_, [&] { has_changed = true; });
+    EXPECT_TRUE(has_changed);
+  }
+  [[nodiscard]] bool takes(std::size_t count) {
+    return eventually([&] { return source_.taken == count; });
+  }
+  /// Lets the engine see all that has come: the turn that it is in may have begun before.
+  void settle() {
+    for (int i = 0; i < 2; ++i) {
+      const auto before = counter_.turns.load();
+      engine_.wake();
+      ASSERT_TRUE(eventually([&] { return counter_.turns > before; }));
+    }
+  }
+  void set_waiters(std::uint32_t of_requests, std::uint32_t of_responses) {
+    engine_.set_waiter(WakeupEntry::kRequests, of_requests);
+    engine_.set_waiter(WakeupEntry::kResponses, of_responses);
+  }
+
+  TestSource source_;
+};
+
+TEST_F(EngineWithSource, IsWokenForEachPacket) {
+  attach();
+  for (std::size_t i = 0; i < 3; ++i) {
+    source_.add_other();
+    EXPECT_TRUE(takes(2 * i + 1));
+    source_.add_response();
+    EXPECT_TRUE(takes(2 * i + 2));
+  }
+}
+
+TEST_F(EngineWithSource, IsNotWokenWhileAProgramPolls) {
+  attach();
+  set_waiters(Waiter::kNone, Waiter::kNone);
+  source_.add_other();  // the kernel was asked before
+  ASSERT_TRUE(takes(1));
+  settle();
+  source_.add_other();
+  settle();
+  EXPECT_EQ(source_.taken, 1U);
+  EXPECT_TRUE(engine_.poll_receive_rings()) << "what the program does";
+  EXPECT_EQ(source_.taken, 2U);
+  set_waiters(Waiter::kEngine, Waiter::kEngine);
+  source_.add_other();
+  EXPECT_TRUE(takes(3));
+}
+
+TEST_F(EngineWithSource, IsNotWokenForResponsesThatNobodyNeeds) {
+  attach();
+  set_waiters(Waiter::kEngine, Waiter::kNone);
+  source_.add_response();  // the kernel was asked before
+  ASSERT_TRUE(takes(1));
+  settle();
+  source_.add_response();
+  settle();
+  EXPECT_EQ(source_.taken, 1U);
+  source_.add_other();
+  EXPECT_TRUE(takes(3)) << "with the response that waits";
+  set_waiters(Waiter::kEngine, Waiter::kEngine);
+  source_.add_response();
+  EXPECT_TRUE(takes(4));
 }
 
 /// A sender of the test that reads nothing.
