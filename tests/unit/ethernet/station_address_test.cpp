@@ -302,7 +302,9 @@ TEST_F(StationStates, Station_Reachable_Owned) {
 
 TEST_F(StationStates, Station_Reachable_Claimed_Same) {
   be_reachable();
+  now += 1s;
   expect(claimed(kOwner), StationState::reachable);
+  EXPECT_EQ(entry.heard(), now);
   expect_nothing();
 }
 

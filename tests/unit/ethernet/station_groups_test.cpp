@@ -138,6 +138,11 @@ TEST_F(StationGroupsTest, JoinsBeyondARateWait) {
   EXPECT_LE(groups.all().size(), StationGroups::kJoinBurst + StationGroups::kJoins + 1);
   pass(3s);
   EXPECT_EQ(groups.all().size(), 300U);
+  EXPECT_GT(groups.next_deadline(), now + 10s) << "nothing waits";
+  report(kStation, 0xef100000, 300);
+  pass(StationGroups::kMembership);
+  EXPECT_EQ(groups.all().size(), 0U);
+  EXPECT_EQ(groups.next_deadline(), kNever);
 }
 
 TEST_F(StationGroupsTest, LeavingAndJoiningStaysWithinTheRate) {

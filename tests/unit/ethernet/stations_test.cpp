@@ -244,6 +244,27 @@ TEST_F(StationsTest, AnAdvertisementShowsWhetherItsStationIsARouter) {
   }
 }
 
+TEST_F(StationsTest, DiscoveryWithoutAnAddressPasses) {
+  NdMessage message;
+  for (const NdType type : {NdType::router_solicitation, NdType::redirect}) {
+    message.type = type;
+    EXPECT_TRUE(stations().receive_discovery({wire::multicast_mac(kAll), kMac}, message, now));
+  }
+  EXPECT_EQ(count().drop_address, 0U);
+}
+
+TEST_F(StationsTest, SolicitationsOfAStationAreLimited) {
+  NdMessage message;
+  message.type = NdType::neighbour_solicitation;
+  message.target = kPeer6;
+  std::uint32_t passed = 0;
+  for (std::uint32_t i = 0; i < StationBudget::kRequests; ++i) {
+    passed += stations().receive_discovery({wire::multicast_mac(kAll), kMac}, message, now) ? 1 : 0;
+  }
+  EXPECT_EQ(passed, StationBudget::kRequests / 4);
+  EXPECT_EQ(count().drop_budget, StationBudget::kRequests - passed);
+}
+
 TEST_F(StationsTest, ProbesByNeighbourDiscoveryEndInTheView) {
   EXPECT_FALSE(send_nd(kMac, advertisement(kStation6, kAll)));
   pass(5min + 1s);
@@ -613,6 +634,28 @@ TEST_F(MovedStations, AnUnknownMacOfTheLinkIsThatOfTheDestinationIfTheHostHasNoR
   EXPECT_GE(view.counters().drop_destination, 100 - StationBudget::kGuesses);
 }
 
+TEST_F(MovedStations, ItIsToldWhetherTheHostIsARouter) {
+  HostView host;
+  host.mac = kHostMac;
+  host.addresses = {{kPeer6, 64}};
+  NdMessage question;
+  question.type = NdType::neighbour_solicitation;
+  question.source = kStation6;
+  question.target = kPeer6;
+  question.destination = kPeer6.solicited_node();
+  for (const bool is_router : {true, false}) {
+    host.is_ipv6_router = is_router;
+    view.on_host_changed(host, now);
+    drain();
+    std::vector<std::uint8_t> bytes(NdMessage::kMaxEmitted);
+    bytes.resize(question.emit(bytes));
+    send(kMoversMac, view.mac_of(hardware(1)), EtherType::ipv6, bytes);
+    drain();
+    ASSERT_FALSE(written.empty());
+    EXPECT_EQ(NdMessage::parse(written.back().bytes())->is_router, is_router);
+  }
+}
+
 /// The station's own request does not reach the one that is here.
 TEST_F(MovedStations, ARequestToTheMacOfThisLinkIsAnswered) {
   send_arp(kMoversMac, ArpOperation::request, kMover, kStation, view.mac_of(hardware(1)));
@@ -634,12 +677,16 @@ TEST_F(MovedStations, AnArrivalByRarpIsAskedForTheAddressesOfNeighbours) {
   arrive(kMoversMac);
   drain();
   EXPECT_THAT(written, IsEmpty()) << "from another MAC";
+  EXPECT_EQ(view.counters().drop_malformed_arp, 1U);
   arrive(kOtherMac);
   EXPECT_THAT(
       arps_to(kOtherMac),
       ElementsAre(EthernetArp{ArpOperation::request, NeighbourMacs::kOfOthers, {}, {}, kPeer}));
   EXPECT_EQ(written.size(), 4U) << "a solicitation, and queries of IGMP and MLD";
   for (const Frame& frame : written) EXPECT_EQ(header_of(frame).destination, kOtherMac);
+  EXPECT_EQ(std::ranges::count_if(
+                written, [](const Frame& one) { return is_type(header_of(one), EtherType::ipv6); }),
+            2);
   for (int i = 0; i < 100; ++i) arrive(kOtherMac);
   drain();
   EXPECT_LE(written.size(), 4 * StationBudget::kArrivals);
@@ -762,6 +809,7 @@ TEST_F(StationsTest, GroupsThatStationsListenToAreJoined) {
   EXPECT_EQ(batch.size(), 1U) << "multicast routers of the fabric want to know, too";
   EXPECT_EQ(stations().take_groups(), std::vector{IpAddress(kGroup)});
   EXPECT_EQ(stations().take_groups(), std::nullopt);
+  EXPECT_FALSE(stations().multicast().take_left_out());
   drain();
   send(kMac, wire::multicast_mac(kGroup), EtherType::ipv4, igmp(0x17, kGroup));
   drain();

@@ -146,8 +146,10 @@ class ViewTest : public ::testing::Test {
 // --- Host to fabric ------------------------------------------------------------------------------
 
 TEST_F(ViewTest, TheMacOfTheDestinationMakesItTheNextHop) {
-  from_host(header(peer, EtherType::ipv4), ipv4_packet(kOwn, kPeer));
-  EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer)));
+  for (int i = 0; i < 2; ++i) {  // the second time from what it remembers
+    from_host(header(peer, EtherType::ipv4), ipv4_packet(kOwn, kPeer));
+    EXPECT_THAT(hops, ElementsAre(IpAddress(kPeer)));
+  }
   EXPECT_EQ(batch.at(0).size(), 28U) << "the packet, without the Ethernet header";
 }
 
@@ -299,6 +301,16 @@ TEST_F(ViewTest, ANeighbourThatHasMovedIsAnnounced) {
   EXPECT_EQ(header_of(written[0]).destination, kBroadcastMac);
   EXPECT_EQ(EthernetArp::parse(std::as_const(written[0]).bytes()),
             (EthernetArp{ArpOperation::request, mac, kPeer, {}, kPeer}));
+  EXPECT_EQ(view.counters().announcements, 1U);
+}
+
+TEST_F(ViewTest, RemembersMoreNeighboursThanStations) {
+  constexpr std::uint32_t kNeighbours = 40;
+  for (std::uint32_t i = 1; i <= kNeighbours; ++i) {
+    view.on_neighbour(Ipv4Address(0x0a2c1000 + i), hardware(100 + i), false, now);
+  }
+  from_host(header(view.mac_of(hardware(101)), EtherType::ipv4), ipv4_packet(kOwn, kFar));
+  EXPECT_THAT(hops, ElementsAre(IpAddress(Ipv4Address(0x0a2c1001))));
 }
 
 TEST_F(ViewTest, WithoutBuffersThereIsNoAnswer) {

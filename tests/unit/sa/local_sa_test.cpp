@@ -90,6 +90,8 @@ TEST_F(LocalSaTest, RespondsToAPathRequestWithTheGid) {
   EXPECT_EQ(wire::mtu_bytes(path.mtu), 4096U) << "MTU of the port";
   EXPECT_EQ(path.rate, 0) << "the rate of the port";
   EXPECT_EQ(path.sl, ServiceLevel(3));
+  EXPECT_EQ(path.numb_path, 1);
+  EXPECT_TRUE(path.reversible);
 }
 
 TEST_F(LocalSaTest, RespondsToAPathRequestOnceTheNeighbourIsResolved) {

@@ -43,6 +43,11 @@ TEST_F(MembersQueryTest, GroupsOfAPartitionAreAnUntrustedGetTable) {
   request(2);
   respond(wire::McMemberTable{one}, kStride);
   EXPECT_EQ(failure().kind, Kind::malformed_response) << "of another partition";
+  one.pkey = PKey(0x8012);
+  one.mgid = kPeer;
+  request(3);
+  respond(wire::McMemberTable{one}, kStride);
+  EXPECT_EQ(failure().kind, Kind::malformed_response) << "no group";
 }
 
 TEST_F(MembersQueryTest, OtherQueriesAreNotTrusted) {
@@ -127,6 +132,8 @@ TEST_F(MembersQueryTest, HasFewerAttempts) {
   while (client->responses().empty()) advance();
   EXPECT_EQ(failure().kind, Kind::timeout);
   EXPECT_EQ(port.sent.size(), config.tables.attempts);
+  EXPECT_GT(config.tables.attempts, 1U);
+  EXPECT_LT(config.tables.attempts, config.path.attempts);
 }
 
 }  // namespace

@@ -81,6 +81,28 @@ TEST_F(MembershipGateTest, APostponedRequestTakesNoRoomOfOthers) {
   EXPECT_EQ(gated->counters().overloaded, 2U);
 }
 
+TEST_F(MembershipGateTest, LeavesTakeNoRoomOfPostponedJoins) {
+  config.max_postponed = 1;
+  make_gated();
+  gate.action = MembershipGate::Action::send;
+  leave(1);
+  request(2, wire::path_query(kPort, kPeer, kDefaultPKey));
+  gate.action = MembershipGate::Action::postpone;
+  request(3, wire::join_query(kGroup, kPeer, kDefaultPKey, kFull));
+  EXPECT_TRUE(gated->responses().empty());
+}
+
+TEST_F(MembershipGateTest, AJoinThatIsPostponedForTooLongFails) {
+  config.longest_postponement = 2 * config.postpone_pause;
+  make_gated();
+  join(1);
+  reach_deadline();
+  EXPECT_TRUE(gated->responses().empty());
+  reach_deadline();
+  ASSERT_EQ(gated->responses().size(), 1U);
+  EXPECT_EQ(std::get<wire::SaFailure>(gated->responses()[0].result).kind, Kind::local);
+}
+
 TEST_F(MembershipGateTest, AChangeOfTheSubnetManagerSendsNoPostponedRequest) {
   join(1);
   gated->set_sm(std::nullopt, now);

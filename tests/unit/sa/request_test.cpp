@@ -59,6 +59,27 @@ TEST(LeaveQuery, IsADelete) {
   EXPECT_EQ(wire::SaHeader::parse(request_mad(query, 1))->mad.method, wire::method::kDelete);
 }
 
+TEST(SaQuery, IsDescribedByWhatItAsksFor) {
+  const auto group = kGroup.to_string();
+  const auto full = McMemberRecord::kFullMember;
+  EXPECT_EQ(describe(wire::path_query(kPort, kPeer, kDefaultPKey)), "path to " + kPeer.to_string());
+  EXPECT_EQ(describe(wire::join_query(kGroup, kPort, kDefaultPKey, full)), "join of " + group);
+  EXPECT_EQ(describe(wire::leave_query(kGroup, kPort, full)), "leave of " + group);
+  EXPECT_EQ(describe(wire::members_query(kGroup)), "members of " + group);
+  EXPECT_EQ(describe(wire::groups_query(PKey(0x8012))), "groups of partition 0x8012");
+  auto subscription = wire::subscribe_query(wire::trap::kGroupDeleted);
+  EXPECT_EQ(describe(subscription), "subscription to trap 67");
+  subscription.record.subscribe = false;
+  EXPECT_EQ(describe(subscription), "unsubscription from trap 67");
+}
+
+TEST(ClassPortInfoOfARedirection, MustBeWhole) {
+  const std::vector<std::uint8_t> mad(wire::kSaHeaderSize + wire::ClassPortInfo::kSize - 1, 1);
+  for (const auto size : {std::size_t{0}, wire::kSaHeaderSize - 1, mad.size()}) {
+    EXPECT_FALSE(redirection(kSm, false, {}, ConstBytes(mad).first(size))) << size;
+  }
+}
+
 TEST(SaFailure, NamesTheStatusAndItsCause) {
   EXPECT_THAT(SaFailure(wire::SaStatus::request_invalid).text(),
               HasSubstr("'request invalid' (0x0200): the port is not in this partition"));

@@ -126,6 +126,9 @@ TEST_F(SaClientOrderTest, OtherMembershipsDoNotWait) {
   ask_leave(1, McMemberRecord::kSendOnlyNonMember);
   ask_join(2);
   EXPECT_EQ(methods(), (Methods{kLeave, kJoin}));
+  client->request(
+      {wire::SaRequestId(3), wire::leave_query(kGroup, kPeer, McMemberRecord::kFullMember)}, now);
+  EXPECT_EQ(methods().size(), 3U) << "that of another port";
 }
 
 TEST_F(SaClientOrderTest, RequestsOfOneKindDoNotWait) {

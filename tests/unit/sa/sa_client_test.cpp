@@ -88,6 +88,7 @@ class ReportTest : public SaClientTest {
 };
 
 TEST_F(ReportTest, IsAcknowledgedAndReturned) {
+  header.mad.status = 0x1c;
   report();
   ASSERT_EQ(client->notices().size(), 1U);
   EXPECT_EQ(client->notices()[0], notice);
@@ -99,6 +100,7 @@ TEST_F(ReportTest, IsAcknowledgedAndReturned) {
   EXPECT_EQ(response.timeout, Duration::zero()) << "a response gets no response";
   auto expected = header;
   expected.mad.method = wire::method::kReportResp;
+  expected.mad.status = 0;
   EXPECT_EQ(response.header(), expected);
   EXPECT_EQ(wire::Notice::parse(ConstBytes(response.mad).subspan(wire::kSaHeaderSize)), notice);
 }
@@ -182,6 +184,26 @@ TEST_F(SaClientTest, AcceptsALimitedPKeyOfTheSamePartition) {
   record.pkey = PKey(0x7fff);
   respond(SaStatus::ok, record);
   EXPECT_EQ(client->counters().records, 1U);
+}
+
+/// The response repeats the components of the request, and says what it likes of the others.
+TEST_F(SaClientTest, AcceptsAnyValueOfAComponentThatWasNotAskedFor) {
+  client->set_sm(kSm, now);
+  auto query = wire::path_query(kPort, kPeer, kDefaultPKey);
+  query.components &= ~(PathRecord::kSgid | PathRecord::kPKey);
+  client->request({wire::SaRequestId(1), query}, now);
+  auto record = path();
+  record.sgid = kPeer;
+  record.pkey = PKey(0x8012);
+  respond(SaStatus::ok, record);
+  auto join = wire::join_query(kGroup, kPort, kDefaultPKey, McMemberRecord::kFullMember);
+  join.components &= ~McMemberRecord::kPKey;
+  client->request({wire::SaRequestId(2), join}, now);
+  auto other = group();
+  other.pkey = PKey(0x8012);
+  port.respond(port.sent.back(), 0, other);
+  client->on_readable(now);
+  EXPECT_EQ(client->counters().records, 2U);
 }
 
 TEST_F(SaClientTest, DropsUnmatchedMads) {
