@@ -8,6 +8,7 @@
 
 #include "control/capture_connection.hpp"
 #include "control/connection.hpp"
+#include "tests/unit/control/line_client.hpp"
 #include "tests/unit/control/temporary_run_folder.hpp"
 
 namespace ipoib::daemon {
@@ -46,7 +47,16 @@ TEST_F(WaitingInterfacesTest, SaysWhatTheDaemonWaitsFor) {
     EXPECT_EQ(info.port, 2);
     EXPECT_EQ(info.pid, static_cast<std::uint32_t>(getpid()));
     EXPECT_FALSE(info.admin_up) << "there is no such network interface";
+    EXPECT_THAT(info.version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+    EXPECT_TRUE(control::LineClient(name, control::kReadSocket).connected());
   }
+}
+
+TEST_F(WaitingInterfacesTest, IsAsPrivateAsTheDaemon) {
+  auto of_root = settings();
+  of_root.access.is_private = true;
+  const WaitingInterfaces waiting(of_root, home_, logs_);
+  EXPECT_FALSE(control::LineClient(one_, control::kReadSocket).connected());
 }
 
 TEST_F(WaitingInterfacesTest, RefusesOtherRequests) {

@@ -409,6 +409,9 @@ TEST_F(IbarpProgram, AsksForADaemonIfSeveralRun) {
   const Outcome outcome = run_ibarp({"interface", "add", "0x8001"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("dev IF"));
+  const Outcome capture = run_ibarp({"capture", "-c", "1"});
+  EXPECT_EQ(capture.status, 2);
+  EXPECT_THAT(capture.err, HasSubstr("dev IF"));
 }
 
 TEST_F(IbarpProgram, ChangesEntries) {

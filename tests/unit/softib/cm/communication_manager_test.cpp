@@ -353,6 +353,7 @@ TEST_F(CommunicationManagerTest, AnswersMessagesAboutUnknownConnections) {
   EXPECT_EQ(sent(), Words{"REJ 6"});
   receive(dreq());
   EXPECT_EQ(sent(), Words{"DREP"});
+  EXPECT_EQ(sent_message<CmDrep>().local_id, handle);
   EXPECT_EQ(sent_message<CmDrep>().remote_id, kTheirId);
   receive(rej());
   receive(drep());

@@ -78,6 +78,9 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
       reason(R"({"command":"set-link","hca":"a","loss":10001,"duplicate":0,"reorder":0,"delay":0})")
           .find("'loss'"),
       std::string::npos);
+  const std::string address = R"({"command":"add-address","hca":"a","address":)";
+  EXPECT_EQ(reason(address + R"("10.0.0.1"})"), "");
+  EXPECT_NE(reason(address + R"("10.0.0"})").find("'address'"), std::string::npos);
   EXPECT_NE(reason(std::string(100, '[')).find("not JSON"), std::string::npos);
   EXPECT_NE(
       reason(R"({"command":)" + std::string(20, '[') + std::string(20, ']') + "}").find("not JSON"),

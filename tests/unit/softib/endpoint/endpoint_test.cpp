@@ -1282,6 +1282,7 @@ TEST_F(MadTest, AResponseReachesTheRequester) {
   EXPECT_EQ(transaction(second_), id(*two_));
   EXPECT_EQ(MadRoute::of(id(*two_)).epoch, two_->epoch());
   EXPECT_EQ(MadRoute::of(id(*two_)).agent, 4U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_congested), 0U);
   neighbour->remove_mad_receiver(third);
 }
 

@@ -339,11 +339,13 @@ TEST_F(FabricTest, SpreadsMulticastToThePortsOfItsRow) {
     switches_.connect({0, static_cast<SwitchPort>(node + 1)}, node, {node, 1});
   }
   switches_[0].groups.set(33, PortSet().set(0).set(5).set(7).set(64).set(kMaxNodes - 1));
+  switches_[0].groups.set(34, PortSet().set(63));
   publish(out);
   bool has_looped = true;
   EXPECT_EQ(reader().receivers(0, Lid(0xc000 + 33), 1, 1, has_looped),
             NodeSet().set(0).set(5).set(64).set(kMaxNodes - 1));
   EXPECT_FALSE(has_looped);
+  EXPECT_EQ(reader().receivers(0, Lid(0xc000 + 34), 1, 1, has_looped), NodeSet().set(63));
   EXPECT_TRUE(reader().receivers(0, Lid(0xc000 + 32), 1, 1, has_looped).none());
   EXPECT_TRUE(reader().receivers(0, subnet::group_lid(kMaxGroups), 1, 1, has_looped).none());
 }
@@ -532,7 +534,7 @@ TEST_F(FabricTest, RefusesAMissingFile) {
   EXPECT_EQ(opened.error().code, ENOENT);
 }
 
-TEST_F(FabricTest, RefusesAFileOfAnotherSize) {
+TEST_F(FabricTest, RefusesAFileThatIsSomethingElse) {
   std::ofstream(path_) << "not a fabric file";
   const auto opened = FabricWriter::create_or_adopt(path_);
   ASSERT_FALSE(opened);
@@ -566,6 +568,19 @@ TEST_F(FabricTest, RefusesAFileOfAnotherVersion) {
   const auto opened = Fabric::open(path_);
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("another version"));
+}
+
+TEST_F(FabricTest, RefusesAFileThatHasBeenCutOrHasGrown) {
+  (void)writer();
+  const auto size = std::filesystem::file_size(path_);
+  for (const auto& [other, why] : {std::pair{size - 1, "its size is not what it says"},
+                                   std::pair{size + 1, "its size is not what it says"},
+                                   std::pair{std::uintmax_t{8}, "too short for a fabric file"}}) {
+    std::filesystem::resize_file(path_, other);
+    const auto opened = Fabric::open(path_);
+    ASSERT_FALSE(opened) << other;
+    EXPECT_THAT(opened.error().message, testing::HasSubstr(why));
+  }
 }
 
 }  // namespace

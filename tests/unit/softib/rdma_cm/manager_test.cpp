@@ -864,10 +864,12 @@ TEST_F(ManagerTest, AddressesOfInfiniBand) {
   const auto bad =
       client.manager.create(client.channel, 1, PortSpace::ib, Service::reliable).value();
   any.service_id = 0x1000'0000'0000'0000;
+  any.gid = port_of_node(1).gid();
   EXPECT_EQ(client.manager.bind(client.channel, bad, any).error().code, EPROTONOSUPPORT);
   EXPECT_EQ(client.manager.bind(client.channel, bad, any).error().message,
             "the service ID is in no port space: its prefix must be that of RDMA_PS_TCP, "
             "RDMA_PS_UDP or RDMA_PS_IB");
+  EXPECT_FALSE(client.id(bad).local) << "it may be bound to another port";
 
   const auto id =
       server.manager.create(server.channel, kUid, PortSpace::ib, Service::reliable).value();

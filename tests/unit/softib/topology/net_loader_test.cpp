@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace softib::topology {
 namespace {
@@ -58,6 +59,16 @@ TEST_F(NetLoader, OnlyRegularFilesAreIncluded) {
     ASSERT_FALSE(file.has_value());
     EXPECT_THAT(file.error().message, EndsWith("is not a regular file")) << each;
   }
+}
+
+TEST_F(NetLoader, TheFirstFileMayBeAPipe) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "Switch 2 \"s\"\n"; });
+  const auto file = read_net(pipe);
+  writer.join();
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->topology.switches.size(), 1U);
 }
 
 TEST_F(NetLoader, FilesThatCannotBeReadAreNamed) {

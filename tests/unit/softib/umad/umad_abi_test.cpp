@@ -593,11 +593,24 @@ TEST_F(UmadTest, HasBothManagementInterfacesOnEachPort) {
   umad_ca_pair none = pairs[0];
   EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib0", 2, &none, 0), -ENODEV);
   EXPECT_STREQ(none.gsi_name, "");
+  errno = 0;
   EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib1", 0, &none, 0), -ENODEV);
+  EXPECT_EQ(errno, ENODEV);
   EXPECT_EQ(umad_get_smi_gsi_pair_by_ca_name("softib0", 0, nullptr, 0), -1);
   const int port = umad_open_smi_port("softib0", 1);
   EXPECT_GE(port, 0);
   EXPECT_EQ(umad_close_port(port), 0);
+}
+
+TEST_F(UmadTest, DumpsTheHeadOfAMad) {
+  ib_user_mad mad{};
+  mad.agent_id = 7;
+  mad.status = 0x1f;
+  mad.timeout_ms = 250;
+  ::testing::internal::CaptureStderr();
+  umad_dump(&mad);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("agent id 7 status 1f timeout 250\n"));
 }
 
 TEST_F(UmadTest, FindsNoOtherDevice) {
