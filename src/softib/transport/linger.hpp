@@ -25,13 +25,13 @@ class Linger {
 
   void handled(std::size_t bytes) { bytes_ += bytes; }
   /// To call when there are no more packets. Calls `drain`, which returns how many bytes it has
-  /// handled, until there are some, or the time is over. Returns whether there were.
-  template <class Drain>
-  [[nodiscard]] bool linger(Drain drain) {
+  /// handled, until there are some, or the time is over, by `clock`. Returns whether there were.
+  template <class Drain, class Clock = ipoib::TimePoint (*)()>
+  [[nodiscard]] bool linger(Drain drain, Clock clock = &ipoib::monotonic_now) {
     if (!begin()) return false;
-    const auto until = ipoib::monotonic_now() + kTime;
+    const auto until = clock() + kTime;
     do handled(drain());
-    while (bytes_ == 0 && ipoib::monotonic_now() < until);
+    while (bytes_ == 0 && clock() < until);
     end();
     return bytes_ != 0;
   }

@@ -58,8 +58,22 @@ TEST_F(LingerTest, LittleDataIsNotLeftOut) {
 TEST_F(LingerTest, LooksAgainUntilSomethingComes) {
   linger.handled(Linger::kBytes);
   int looks = 0;
-  EXPECT_TRUE(linger.linger([&] { return ++looks == 3 ? 10U : 0U; }));
+  EXPECT_TRUE(
+      linger.linger([&] { return ++looks == 3 ? 10U : 0U; }, [] { return ipoib::TimePoint(); }));
   EXPECT_EQ(looks, 3);
+}
+
+TEST_F(LingerTest, EndsWhenTheTimeIsOver) {
+  linger.handled(Linger::kBytes);
+  ipoib::TimePoint now{};
+  int looks = 0;
+  const auto look = [&] {
+    ++looks;
+    now += Linger::kTime / 4;
+    return 0U;
+  };
+  EXPECT_FALSE(linger.linger(look, [&] { return now; }));
+  EXPECT_EQ(looks, 4);
 }
 
 }  // namespace
