@@ -95,6 +95,24 @@ TEST_F(CmRefusals, ThePartitionIsThatOfTheNode) {
   EXPECT_TRUE(answer(CmReq(), pkey));
 }
 
+TEST_F(CmRefusals, AMessageForAnotherGidIsNotAnswered) {
+  MadPacket packet;
+  packet.slid = a.port().lid;
+  packet.dlid = b.port().lid;
+  packet.pkey = ipoib::kDefaultPKey;
+  packet.source = packet.destination = kGsiQpn;
+  packet.qkey = kGsiQKey;
+  CmMad{kTransaction, CmReq()}.emit(packet.mad);
+  for (const auto& [gid, answers] : {std::pair{b.gid(), 1U}, std::pair{a.gid(), 0U}}) {
+    packet.grh = Grh();
+    packet.grh->sgid = a.gid();
+    packet.grh->dgid = gid;
+    subnet.receive(packet, kStart);
+    EXPECT_EQ(subnet.take_outgoing().size(), answers);
+  }
+  EXPECT_EQ(subnet.counters().drop_gid, 1U);
+}
+
 TEST_F(CmRefusals, APortThatIsDownAnswersNothing) {
   ASSERT_TRUE(subnet.set_port_state(subnet.find("b").value(), PortState::down));
   EXPECT_FALSE(answer(CmReq()));

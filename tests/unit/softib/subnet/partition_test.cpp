@@ -1,9 +1,12 @@
 #include "softib/subnet/partition.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace softib::subnet {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(Partition, DefaultPartitionHasAllAsFullMembers) {
   const auto partitions = make_partitions({}).value();
@@ -80,6 +83,10 @@ TEST(Partition, InvalidTextIsRefusedWithAReason) {
               std::string::npos);
   }
   EXPECT_FALSE(parse_partition("0x12=full:" + std::string(kMaxNodeName + 1, 'a')));
+  const auto reason = [](const char* text) { return parse_partition(text).error().message; };
+  EXPECT_THAT(reason("0x12=full,host1"), HasSubstr("'host1' is not a setting"));
+  EXPECT_THAT(reason("0x12=full:mtu=2048"),
+              HasSubstr("'0x12=full:mtu=2048': no HCA is named after ':'"));
 }
 
 TEST(Partition, MtuThatNoPortHasIsRefused) {
@@ -113,6 +120,9 @@ TEST(Partition, OptionsForOnePKeyAreMerged) {
   EXPECT_EQ(partitions[1].membership("c"), Membership::none);
   EXPECT_EQ(partitions[1].mtu, 5);
   EXPECT_EQ(partitions[1].rate, 7);
+  for (const auto* const other : {"0x12=full:b", "0x12=full:b,nogroup"}) {
+    EXPECT_FALSE(make_partitions({"0x12=full:a,nogroup", other})->back().broadcast_group);
+  }
 }
 
 TEST(Partition, TooManyPartitionsAreRefused) {

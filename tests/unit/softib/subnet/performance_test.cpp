@@ -143,6 +143,8 @@ TEST_F(PerformanceTest, SetsOnlySelectedCounters) {
   const auto far = send_request(
       request(kSwitchLid, attribute::kPortCounters, static_cast<std::uint8_t>(node_ + 1)));
   EXPECT_EQ(at<std::uint32_t>(far, 36), 12U) << "the other end has its own counter";
+  auto get = request(lid(), attribute::kPortCounters, 1, method::kGet, kTransmitPackets);
+  EXPECT_EQ(at<std::uint32_t>(send_request(get), 32), 0x10007U) << "a Get sets nothing";
 }
 
 TEST_F(PerformanceTest, WhatWasSetEndsWithTheNode) {

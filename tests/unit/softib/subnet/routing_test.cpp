@@ -511,6 +511,25 @@ TEST_F(RoutingTest, LoopsInTheTablesEnd) {
   EXPECT_LT(copies, kMaxSwitchCopies);
 }
 
+TEST_F(RoutingTest, ChangesAreOfTheSwitchesThatTheyConcern) {
+  SubnetConfig config = tree_config();
+  Switches switches(config);
+  const auto changed = [&] {
+    std::vector<SwitchIndex> found;
+    for (const auto& change : switches.take_changes()) found.push_back(change.index);
+    return found;
+  };
+  (void)changed();
+  EXPECT_THAT(changed(), ::testing::IsEmpty());
+  switches.set_cable(kLeaf1, 3, PortState::active);
+  EXPECT_THAT(changed(), ::testing::ElementsAre(kLeaf1, kSpine1)) << "both ends";
+  const Attachment at{kLeaf2, 1};
+  switches.disconnect(at);
+  EXPECT_THAT(changed(), ::testing::ElementsAre(kLeaf2));
+  switches.connect(at, 7, {7, 1});
+  EXPECT_THAT(changed(), ::testing::ElementsAre(kLeaf2));
+}
+
 /// A line of switches, each of which forwards to the next one, and the last to a node.
 struct Line {
   SwitchIndex length;

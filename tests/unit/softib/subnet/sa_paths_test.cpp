@@ -112,6 +112,7 @@ TEST_F(SaPaths, ByLids) {
 TEST_F(SaPaths, GidAndLidOfOneEndMustMatch) {
   wanted.dlid = a.port().lid;
   EXPECT_EQ(get(kIpoibComponents | PathRecord::kDlid).status(), SaStatus::request_invalid);
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::ok) << "the LID is not asked for";
   wanted.dlid = b.port().lid;
   EXPECT_EQ(get(kIpoibComponents | PathRecord::kDlid).status(), SaStatus::ok);
 }
@@ -330,8 +331,13 @@ TEST_F(SaPaths, LidOfNoPortHasNoRecord) {
 }
 
 TEST_F(SaPaths, SetAndDeleteAreNotSupported) {
-  const auto reply = a.send_request(method::kSet, attribute::kPathRecord, kIpoibComponents, wanted);
-  EXPECT_EQ(reply->status(), SaStatus::unsupported_method_attribute);
+  for (const auto what :
+       {attribute::kPathRecord, attribute::kNodeRecord, attribute::kPortInfoRecord}) {
+    for (const auto how : {method::kSet, method::kDelete}) {
+      EXPECT_EQ(a.send_request(how, what, kIpoibComponents, wanted)->status(),
+                SaStatus::unsupported_method_attribute);
+    }
+  }
 }
 
 TEST_F(SaPaths, TooLargeTableIsRefused) {

@@ -100,6 +100,29 @@ TEST_F(SubnetReports, AreRetransmittedUntilAcknowledged) {
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
 }
 
+TEST_F(SubnetReports, EachIsAcknowledgedAlone) {
+  ASSERT_EQ(subscribe(b, InformInfo::kAnyTrap), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
+  ASSERT_EQ(reports.size(), 2U);
+  MadPacket response = b.packet();
+  response.mad = reports[0].mad;
+  response.mad[3] = method::kReportResp;
+  subnet.receive(response, kStart);
+  subnet.on_time(subnet.next_deadline());
+  const auto again = subnet.take_outgoing();
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].mad, reports[1].mad);
+}
+
+TEST_F(SubnetReports, EndWithTheirPort) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  ASSERT_TRUE(subnet.remove_hca(b.index()));
+  subnet.on_time(kStart + SaReports::kTimeout);
+  EXPECT_TRUE(subnet.take_outgoing().empty());
+}
+
 TEST_F(SubnetReports, StopAfterMaxRetries) {
   ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
@@ -180,6 +203,10 @@ TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   const auto out_of_service = notice_of(report);
   EXPECT_EQ(out_of_service.trap_number, 65);
   EXPECT_EQ(out_of_service.gid, subnet.node(c)->port.gid());
+  ASSERT_TRUE(subnet.set_port_state(c, PortState::active));
+  EXPECT_EQ(notice_of(next_report()).trap_number, 64);
+  ASSERT_TRUE(subnet.set_failed(c, true));
+  EXPECT_EQ(notice_of(next_report()).trap_number, 65);
 }
 
 TEST_F(SubnetReports, HaveAGrhIfOneOfTheirPortsNeedsIt) {

@@ -95,6 +95,15 @@ TEST_F(SubnetServices, LeaseEnds) {
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
 }
 
+TEST_F(SubnetServices, OneWhoseLeaseIsOverIsNotFound) {
+  ASSERT_EQ(set(a, service(a, 1)), SaStatus::ok);
+  const auto header = b.header(method::kGetTable, attribute::kServiceRecord);
+  subnet.receive(b.request(header, ServiceRecord()), kStart + std::chrono::seconds(60));
+  const auto answer = subnet.take_outgoing();
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(SaHeader::parse(answer[0].mad)->attribute_offset, 0) << "there is no record";
+}
+
 TEST_F(SubnetServices, InvalidAnnouncementsAreRefused) {
   EXPECT_EQ(set(a, service(a), ServiceRecord::kServiceId), SaStatus::request_invalid);
   auto foreign = service(a);

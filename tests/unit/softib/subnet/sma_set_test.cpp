@@ -449,6 +449,10 @@ TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever) << "its state has not changed";
   ASSERT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
   EXPECT_EQ(subnet.next_deadline(), ipoib::TimePoint()) << "the link is trained again";
+  subnet.on_time(kStart);
+  const auto next = subnet.take_forwarded_mads();
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_NE(MadHeader::parse(next[0].packet.mad)->transaction_id, header.transaction_id);
 }
 
 TEST_F(SmaSet, MadsForTheSmAreForwarded) {
@@ -1199,6 +1203,17 @@ TEST_F(SmaSetTree, TablesOfLanesAreKept) {
   };
   EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, kFrom3To4), written);
   EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, 4U << 8 | 2)[0], 0x01) << "SL 1 has VL 1";
+  for (std::uint32_t in = 0; in <= 4; ++in) {
+    for (std::uint32_t out = 1; out <= 4; ++out) {
+      written[1] = static_cast<std::uint8_t>(in << 4 | out);
+      ASSERT_EQ(set({1}, smp_attribute::kSlToVlMapping, in << 8 | out, written), 0U);
+    }
+  }
+  for (std::uint32_t in = 0; in <= 4; ++in) {
+    for (std::uint32_t out = 1; out <= 4; ++out) {
+      EXPECT_EQ(read({1}, smp_attribute::kSlToVlMapping, in << 8 | out)[1], in << 4 | out);
+    }
+  }
   written[63] = 9;
   constexpr std::uint32_t kHigh = 3U << 16;
   ASSERT_EQ(set({1}, smp_attribute::kVlArbitration, kHigh | 4, written), 0U);

@@ -225,6 +225,7 @@ TEST_F(Sma, UnsupportedRequestsAreRefused) {
   auto response = smp(b.port().lid, kPortInfo);
   response.mad[3] = 0x81;
   EXPECT_FALSE(send_request(response));
+  EXPECT_EQ(subnet.counters().drop_response, 1U);
 }
 
 }  // namespace

@@ -398,6 +398,7 @@ TEST_F(SubnetRmpp, OnePortHasAtMostHalfOfTheTransfers) {
   const auto refused = start(a);
   EXPECT_EQ(header_of(refused.at(0)).mad.status, 0x0100);
   EXPECT_FALSE(header_of(refused.at(0)).rmpp.is_active());
+  EXPECT_EQ(subnet.counters().over_limit, 1U);
   SaClient b(subnet, "b");
   EXPECT_EQ(header_of(start(b).at(0)).mad.status, 0);
 }

@@ -181,6 +181,7 @@ TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
   EXPECT_EQ(manager.node_at(Lid(9)), a) << "an error changes nothing";
   ASSERT_TRUE(manager.set_lid(a, Lid(16)));
   EXPECT_EQ(manager.node_at(Lid(19)), a);
+  EXPECT_FALSE(manager.node_at(Lid(20)));
   EXPECT_FALSE(manager.node_at(Lid(9)));
   ASSERT_TRUE(manager.remove(a));
   EXPECT_FALSE(manager.node_at(Lid(19)));
