@@ -26,6 +26,11 @@ TEST_F(LinkTest, EachPacketIsCountedWhileTheLinkIsDown) {
   link->from_host(batch, now);
   EXPECT_EQ(count(Counter::drop_link_down), 3U);
   EXPECT_EQ(count(Counter::tx_packets), 3U);
+  EXPECT_EQ(pool.available(), pool.capacity()) << "their buffers are free, though not the batch";
+  Incoming arrived = datagram(encapsulated(ip_packet(kOwnIp)));
+  link->from_fabric({&arrived, 1}, now);
+  EXPECT_EQ(count(Counter::drop_not_up), 1U);
+  EXPECT_EQ(pool.available(), pool.capacity());
 }
 
 /// With --ethernet, the host may solicit at any time.
