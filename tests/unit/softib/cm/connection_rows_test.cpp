@@ -223,6 +223,9 @@ TEST_P(CmStates, Row) {
   const auto events = told();
   if (is_new && !events.empty()) handle = last_told[0].handle;
   EXPECT_EQ(state(), row.next);
+  if (state() == "Established" || state() == "DreqReceived") {
+    EXPECT_EQ(manager.pending_requests(), 0U) << "a connection is no request";
+  }
   EXPECT_EQ(words, row.sent);
   EXPECT_EQ(events, row.told);
   EXPECT_EQ(manager.counters().dropped(Drop::unexpected) > dropped, row.drops);
