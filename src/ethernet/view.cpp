@@ -87,10 +87,7 @@ void View::from_host(std::vector<Frame>& batch, std::vector<std::optional<IpAddr
   std::size_t kept = 0;
   for (Frame& frame : batch) {
     std::optional<IpAddress> hop;
-    if (!admit(frame, hop, now)) {
-      frame.release();
-      continue;
-    }
+    if (!admit(frame, hop, now)) continue;
     hops.push_back(hop);
     batch[kept++] = std::move(frame);
   }

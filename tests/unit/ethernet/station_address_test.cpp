@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "tests/unit/link/states_document.hpp"
 
 namespace ipoib::ethernet::station_address_test {
@@ -619,6 +622,31 @@ TEST_F(StationStates, Station_Removed_NotServed) {
   be_checking();
   entry.on_removed(out);
   EXPECT_FALSE(service());
+}
+
+TEST(StatesDocument, HasTheTimesOfStations) {
+  std::ifstream file(IPOIB_STATES_DOCUMENT);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const StationTimes times;
+  const auto expect = [&](const std::string& name, const std::string& value) {
+    EXPECT_THAT(text, ::testing::HasSubstr("\n| `" + name + "` | " + value + " | "));
+  };
+  const auto is = [&](const char* name, Duration time) {
+    if (time % 1min == 0s) return expect(name, std::to_string(time / 1min) + " min");
+    if (time % 1s == 0s) return expect(name, std::to_string(time / 1s) + " s");
+    expect(name, std::to_string(time / 1ms) + " ms");
+  };
+  is("reachable", times.reachable);
+  is("probe", times.probe);
+  is("check", times.check);
+  is("contest", times.contest);
+  is("silent", times.silent);
+  is("search", times.search);
+  is("quiet", times.quiet);
+  is("refused", times.refused);
+  is("recheck", times.recheck);
+  is("routed", times.routed);
+  expect("probes", std::to_string(times.probes));
 }
 
 TEST(StatesDocument, EachRowOfStationsHasATestAndViceVersa) {
