@@ -143,6 +143,11 @@ TEST_F(StationGroupsTest, JoinsBeyondARateWait) {
   pass(StationGroups::kMembership);
   EXPECT_EQ(groups.all().size(), 0U);
   EXPECT_EQ(groups.next_deadline(), kNever);
+  report(kStation, 0xef200000, 300);
+  report(kStation, 0xef200000, 300, false);  // before all are joined
+  pass(StationGroups::kLastMember + 1s);
+  EXPECT_EQ(groups.all().size(), 0U);
+  EXPECT_EQ(groups.next_deadline(), kNever);
 }
 
 TEST_F(StationGroupsTest, LeavingAndJoiningStaysWithinTheRate) {
