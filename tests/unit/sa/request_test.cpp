@@ -65,6 +65,7 @@ TEST(SaQuery, IsDescribedByWhatItAsksFor) {
   EXPECT_EQ(describe(wire::path_query(kPort, kPeer, kDefaultPKey)), "path to " + kPeer.to_string());
   EXPECT_EQ(describe(wire::join_query(kGroup, kPort, kDefaultPKey, full)), "join of " + group);
   EXPECT_EQ(describe(wire::leave_query(kGroup, kPort, full)), "leave of " + group);
+  EXPECT_EQ(describe(wire::lookup_query(kGroup, kPort)), "membership of " + group);
   EXPECT_EQ(describe(wire::members_query(kGroup)), "members of " + group);
   EXPECT_EQ(describe(wire::groups_query(PKey(0x8012))), "groups of partition 0x8012");
   auto subscription = wire::subscribe_query(wire::trap::kGroupDeleted);

@@ -129,6 +129,10 @@ TEST_F(SaClientOrderTest, OtherMembershipsDoNotWait) {
   client->request(
       {wire::SaRequestId(3), wire::leave_query(kGroup, kPeer, McMemberRecord::kFullMember)}, now);
   EXPECT_EQ(methods().size(), 3U) << "that of another port";
+  const Gid other = *Gid::parse("ff12:401b:ffff::1");
+  client->request(
+      {wire::SaRequestId(4), wire::leave_query(other, kPort, McMemberRecord::kFullMember)}, now);
+  EXPECT_EQ(methods().size(), 4U) << "that of another group";
 }
 
 TEST_F(SaClientOrderTest, RequestsOfOneKindDoNotWait) {

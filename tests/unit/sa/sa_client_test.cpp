@@ -220,18 +220,19 @@ TEST_F(SaClientTest, DropsUnmatchedMads) {
   receive_with([](auto& header) { header.mad.method = wire::method::kGetTableResp; });
   receive_with([](auto& header) { header.mad.method = wire::method::kGet; });
   receive_with([](auto& header) { header.mad.attribute_id = wire::attribute::kMcMemberRecord; });
+  receive_with([](auto& header) { header.mad.attribute_id = wire::attribute::kClassPortInfo; });
   receive_with([](auto& header) { header.mad.management_class = wire::mgmt_class::kPerf; });
   receive_with([](auto& header) { header.mad.class_version = 1; });
   port.inbox.push_back({});
   client->on_readable(now);
-  EXPECT_EQ(client->counters().unmatched_mads, 7U);
+  EXPECT_EQ(client->counters().unmatched_mads, 8U);
   EXPECT_TRUE(client->responses().empty());
 
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->counters().records, 1U) << "the matching response is still accepted";
   port.respond(port.sent[0], 0, path());
   client->on_readable(now);
-  EXPECT_EQ(client->counters().unmatched_mads, 8U) << "once only";
+  EXPECT_EQ(client->counters().unmatched_mads, 9U) << "once only";
 }
 
 }  // namespace
