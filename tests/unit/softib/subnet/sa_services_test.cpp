@@ -101,7 +101,8 @@ TEST_F(SubnetServices, OneWhoseLeaseIsOverIsNotFound) {
   subnet.receive(b.request(header, ServiceRecord()), kStart + std::chrono::seconds(60));
   const auto answer = subnet.take_outgoing();
   ASSERT_EQ(answer.size(), 1U);
-  EXPECT_EQ(SaHeader::parse(answer[0].mad)->attribute_offset, 0) << "there is no record";
+  EXPECT_EQ(ipoib::wire::SaHeader::parse(answer[0].mad)->attribute_offset, 0)
+      << "there is no record";
 }
 
 TEST_F(SubnetServices, InvalidAnnouncementsAreRefused) {
