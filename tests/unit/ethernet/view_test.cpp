@@ -93,14 +93,29 @@ class ViewTest : public ::testing::Test {
     NdMessage message = advertisement(kPeer6, kOwn6);
     message.target = *Ipv6Address::parse("::501:0:0:500");  // whose end is that option
     auto bytes = bytes_of(message);
-    constexpr std::size_t kIcmp = wire::Ipv6Header::kSize;
-    bytes[kIcmp] = static_cast<std::uint8_t>(NdType::router_advertisement);
+    retype(bytes, NdType::router_advertisement, message);
+    return bytes;
+  }
+  /// A redirect of a router (RFC 4861, 4.5) to the peer, which is the destination itself.
+  [[nodiscard]] static std::vector<std::uint8_t> redirect() {
+    const NdMessage message = advertisement(*Ipv6Address::parse("fe80::1"), kOwn6);
+    auto bytes = bytes_of(message);
+    bytes.resize(kIcmp + 8);
+    for (int i = 0; i < 2; ++i) {
+      bytes.insert(bytes.end(), kPeer6.bytes().begin(), kPeer6.bytes().end());
+    }
+    store_be(&bytes[4], static_cast<std::uint16_t>(bytes.size() - kIcmp));
+    retype(bytes, NdType::redirect, message);
+    return bytes;
+  }
+  static constexpr std::size_t kIcmp = wire::Ipv6Header::kSize;
+  static void retype(std::vector<std::uint8_t>& bytes, NdType type, const NdMessage& message) {
+    bytes[kIcmp] = static_cast<std::uint8_t>(type);
     store_be(&bytes[kIcmp + 2], std::uint16_t{0});
     wire::InternetChecksum sum;
     sum.add_pseudo_header(message.source, message.destination, wire::kIcmpv6,
                           static_cast<std::uint32_t>(bytes.size() - kIcmp));
     store_be(&bytes[kIcmp + 2], sum.add(ConstBytes(bytes).subspan(kIcmp)).value());
-    return bytes;
   }
   [[nodiscard]] static EthernetArp request(Ipv4Address target, Ipv4Address from = kOwn) {
     return {.operation = ArpOperation::request,
@@ -392,6 +407,14 @@ TEST_F(ViewTest, ASolicitationOfTheFabricShowsTheSendersMac) {
   EXPECT_EQ(header_of(written[0]).destination, wire::multicast_mac(kOwn6.solicited_node()));
   const auto option = std::as_const(written[0]).bytes().last(wire::kEthernetOptionSize);
   EXPECT_EQ(option[0], 1) << "source link-layer address";
+  EXPECT_TRUE(std::ranges::equal(option.last(6), peer.bytes()));
+}
+
+TEST_F(ViewTest, ARedirectShowsTheMacOfItsTarget) {
+  to_host(redirect());
+  ASSERT_EQ(written.size(), 1U);
+  const auto option = std::as_const(written[0]).bytes().last(wire::kEthernetOptionSize);
+  EXPECT_EQ(option[0], 2) << "target link-layer address";
   EXPECT_TRUE(std::ranges::equal(option.last(6), peer.bytes()));
 }
 
