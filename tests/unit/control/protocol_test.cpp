@@ -179,6 +179,7 @@ TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_TRUE(is_change(InterfaceRequest(PinRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(DeleteRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(FlushRequest{})));
+  EXPECT_TRUE(is_change(InterfaceRequest(FailoverRequest{})));
   EXPECT_TRUE(is_change(LogRequest{{{"link", "debug"}}}));
   EXPECT_TRUE(is_change(AddInterfaceRequest{}));
   EXPECT_TRUE(is_change(DeleteInterfaceRequest{}));
@@ -189,6 +190,14 @@ TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_FALSE(is_change(InterfaceRequest(InfoRequest{})));
   EXPECT_FALSE(is_change(InterfaceRequest(HistogramsRequest{})));
   EXPECT_FALSE(is_change(TraceRequest{}));
+}
+
+TEST(Request, SomeAreRestrictedThoughTheyChangeNothing) {
+  for (const Request& request : std::vector<Request>{
+           InterfaceRequest(SetRequest{}), MembersRequest{}, TraceRequest{}, CaptureRequest{}}) {
+    EXPECT_TRUE(is_restricted(request)) << request.index();
+  }
+  EXPECT_FALSE(is_restricted(InterfaceRequest(ListRequest{})));
 }
 
 TEST(Request, IgnoresUnknownMembers) {

@@ -670,8 +670,10 @@ TEST_F(MovedStations, ARequestToTheMacOfThisLinkIsAnswered) {
   send_arp(kMoversMac, ArpOperation::request, kMover, kStation, view.mac_of(hardware(1)));
   EXPECT_THAT(arps_to(kMoversMac),
               ElementsAre(EthernetArp{ArpOperation::reply, kMac, kStation, kMoversMac, kMover}));
-  send_arp(kMoversMac, ArpOperation::request, kMover, kHost, view.mac_of(hardware(1)));
-  EXPECT_EQ(arps_to(kMoversMac).size(), 1U);
+  for (std::uint32_t i = 0; i < StationBudget::kGuesses; ++i) {  // it is no guess
+    send_arp(kMoversMac, ArpOperation::request, kMover, kHost, view.mac_of(hardware(1)));
+    EXPECT_EQ(arps_to(kMoversMac).size(), 1U);
+  }
   send_arp(kMoversMac, ArpOperation::request, kMover, kHost);
   EXPECT_THAT(arps_to(kMoversMac), IsEmpty()) << "the host answers itself";
 }

@@ -511,6 +511,18 @@ TEST_F(RoutingTest, LoopsInTheTablesEnd) {
   EXPECT_LT(copies, kMaxSwitchCopies);
 }
 
+TEST_F(RoutingTest, OnlyCablesThatAreActiveLeadAnywhere) {
+  SubnetConfig config = tree_config();
+  Switches switches(config);
+  Routing routing(switches);
+  routing.cables_changed();
+  EXPECT_FALSE(routing.reaches(kLeaf1, kSpine1)) << "an SM has not made it active yet";
+  switches.set_cable(kLeaf1, 3, PortState::active);
+  routing.cables_changed();
+  EXPECT_TRUE(routing.reaches(kLeaf1, kSpine1));
+  EXPECT_FALSE(routing.reaches(kLeaf1, kSpine2));
+}
+
 TEST_F(RoutingTest, ChangesAreOfTheSwitchesThatTheyConcern) {
   SubnetConfig config = tree_config();
   Switches switches(config);

@@ -177,6 +177,9 @@ TEST(NetFile, GuidsInAllNotations) {
 TEST(NetFile, PortGuidsMayBeDigitsOnly) {
   const auto file = parse("Switch 4 \"s\"\n[1] \"h\"[1]\nCa 1 \"h\"\n[1](2900000012) \"s\"[1]\n");
   EXPECT_EQ(file.topology.hcas[0].port_guids[0], Guid(0x2900000012));
+  const auto of_chassis =
+      parse("Switch 4 \"s\"\n[1] \"h\"[1]\nCa 1 \"h\"\n[1][ext 3](2900000012) \"s\"[1]\n");
+  EXPECT_EQ(of_chassis.topology.hcas[0].port_guids[0], Guid(0x2900000012));
 }
 
 TEST(NetFile, NamesOfNodes) {
