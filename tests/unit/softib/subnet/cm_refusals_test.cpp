@@ -11,8 +11,8 @@ using namespace ipoib::wire;
 
 class CmRefusals : public ::testing::Test {
  protected:
-  /// What comes back for a message from `a` to `b`.
-  std::optional<CmMessage> answer(const CmMessage& message, PKey pkey = ipoib::kDefaultPKey) {
+  /// A message from `a` to `b`.
+  MadPacket packet_with(const CmMessage& message, PKey pkey = ipoib::kDefaultPKey) {
     MadPacket packet;
     packet.slid = a.port().lid;
     packet.dlid = b.port().lid;
@@ -20,7 +20,11 @@ class CmRefusals : public ::testing::Test {
     packet.source = packet.destination = kGsiQpn;
     packet.qkey = kGsiQKey;
     CmMad{kTransaction, message}.emit(packet.mad);
-    subnet.receive(packet, kStart);
+    return packet;
+  }
+  /// What comes back for it.
+  std::optional<CmMessage> answer(const CmMessage& message, PKey pkey = ipoib::kDefaultPKey) {
+    subnet.receive(packet_with(message, pkey), kStart);
     const auto out = subnet.take_outgoing();
     if (out.size() != 1) return std::nullopt;
     EXPECT_EQ(out[0].dlid, a.port().lid);
@@ -96,13 +100,7 @@ TEST_F(CmRefusals, ThePartitionIsThatOfTheNode) {
 }
 
 TEST_F(CmRefusals, AMessageForAnotherGidIsNotAnswered) {
-  MadPacket packet;
-  packet.slid = a.port().lid;
-  packet.dlid = b.port().lid;
-  packet.pkey = ipoib::kDefaultPKey;
-  packet.source = packet.destination = kGsiQpn;
-  packet.qkey = kGsiQKey;
-  CmMad{kTransaction, CmReq()}.emit(packet.mad);
+  MadPacket packet = packet_with(CmReq());
   for (const auto& [gid, answers] : {std::pair{b.gid(), 1U}, std::pair{a.gid(), 0U}}) {
     packet.grh = Grh();
     packet.grh->sgid = a.gid();

@@ -46,6 +46,13 @@ class SubnetReports : public ::testing::Test {
     EXPECT_EQ(packets.size(), 1U);
     return packets.at(0);
   }
+  /// What `b` answers to a report.
+  void acknowledge(const MadPacket& report) {
+    MadPacket response = b.packet();
+    response.mad = report.mad;
+    response.mad[3] = method::kReportResp;
+    subnet.receive(response, kStart);
+  }
   static SaHeader header_of(const MadPacket& packet) { return SaHeader::parse(packet.mad).value(); }
   static Notice notice_of(const MadPacket& packet) {
     return Notice::parse(ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize)).value();
@@ -91,10 +98,7 @@ TEST_F(SubnetReports, AreRetransmittedUntilAcknowledged) {
   EXPECT_EQ(again[0].mad, reports[0].mad);
   EXPECT_EQ(subnet.next_deadline(), first + SaReports::kTimeout);
 
-  MadPacket response = b.packet();
-  response.mad = reports[0].mad;
-  response.mad[3] = method::kReportResp;
-  subnet.receive(response, kStart);
+  acknowledge(reports[0]);
   EXPECT_TRUE(subnet.take_outgoing().empty());
   EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
@@ -105,10 +109,7 @@ TEST_F(SubnetReports, EachIsAcknowledgedAlone) {
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
   ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
   ASSERT_EQ(reports.size(), 2U);
-  MadPacket response = b.packet();
-  response.mad = reports[0].mad;
-  response.mad[3] = method::kReportResp;
-  subnet.receive(response, kStart);
+  acknowledge(reports[0]);
   subnet.on_time(subnet.next_deadline());
   const auto again = subnet.take_outgoing();
   ASSERT_EQ(again.size(), 1U);

@@ -1,5 +1,6 @@
 #include "softib/topology/net_loader.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "ipoib/file_descriptor.hpp"
 
 namespace softib::topology {
 namespace {
@@ -66,6 +69,8 @@ TEST_F(NetLoader, TheFirstFileMayBeAPipe) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(pipe) << "Switch 2 \"s\"\n"; });
   const auto file = read_net(pipe);
+  // Lets the writer end if nobody has read.
+  const ipoib::FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   writer.join();
   ASSERT_TRUE(file.has_value()) << file.error().message;
   EXPECT_EQ(file->topology.switches.size(), 1U);
