@@ -1,13 +1,12 @@
 #include "softib/roce/icrc.hpp"
 
-#include <libdeflate.h>
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
 
 #include "ipoib/bytes.hpp"
 #include "softib/core/packet_sink.hpp"
+#include "softib/roce/crc32.hpp"
 #include "wire/packet.hpp"
 
 namespace softib::roce {
@@ -18,33 +17,6 @@ constexpr std::size_t kIpv4Header = 20;
 constexpr std::size_t kIpv6Header = 40;
 constexpr std::size_t kMaskedLrh = 8;
 constexpr std::uint8_t kUdp = 17;
-/// The polynomial of Ethernet: bit 31 is the coefficient of x^0.
-constexpr std::uint32_t kPolynomial = 0xedb88320;
-
-std::uint32_t update(std::uint32_t crc, ConstBytes bytes) {
-  return bytes.empty() ? crc : libdeflate_crc32(crc, bytes.data(), bytes.size());
-}
-
-/// The product of two polynomials.
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = 1U << 31; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = b >> 1 ^ ((b & 1) != 0 ? kPolynomial : 0);
-  }
-  return product;
-}
-
-/// x^(8 bytes): what so many bytes of zeroes do to a CRC.
-std::uint32_t shift_by(std::size_t bytes) {
-  std::uint32_t power = 1U << 31;
-  std::uint32_t square = 1U << 23;  // x^8
-  for (; bytes != 0; bytes >>= 1) {
-    if ((bytes & 1) != 0) power = multiply(power, square);
-    square = multiply(square, square);
-  }
-  return power;
-}
 
 }  // namespace
 
@@ -83,21 +55,22 @@ Icrc::Icrc(const Flow& flow, std::size_t udp_payload, std::uint16_t identificati
   std::uint8_t* const bth = udp + kUdpHeader;
   std::ranges::copy(front.first<Bth::kSize>(), bth);
   bth[kReserved] = 0xff;
-  crc_ = update(0, ConstBytes(headers).first(kMaskedLrh + size + kUdpHeader + Bth::kSize));
+  crc_ = crc32(0, ConstBytes(headers).first(kMaskedLrh + size + kUdpHeader + Bth::kSize));
   add(front.subspan<Bth::kSize>());
 }
 
-void Icrc::add(ConstBytes bytes) { crc_ = update(crc_, bytes); }
+void Icrc::add(ConstBytes bytes) { crc_ = crc32(crc_, bytes); }
 
 IdentificationCheck::Basis IdentificationCheck::basis_of(std::size_t udp_payload) {
   constexpr std::size_t kAfterIdentification = kIpv4Header - 6 + kUdpHeader;
-  const auto shift = shift_by(kAfterIdentification + udp_payload - ipoib::wire::kIcrcSize);
+  const auto bytes = kAfterIdentification + udp_payload - ipoib::wire::kIcrcSize;
+  const auto shift = power_of_x(8 * bytes);
   Basis basis{};
   std::size_t count = 0;
   for (unsigned bit = 0; bit < 16; ++bit) {
     // A byte enters the low bits of the register, which then moves on by 8.
     const std::size_t moves = bit < 8 ? 1 : 2;
-    auto vector = multiply(multiply(1U << bit % 8, shift_by(moves)), shift);
+    auto vector = multiply(multiply(1U << bit % 8, power_of_x(8 * moves)), shift);
     for (std::size_t i = 0; i < count; ++i) {
       if ((vector & std::bit_floor(basis[i])) != 0) vector ^= basis[i];
     }

@@ -108,19 +108,17 @@ class Sender::Message {
   /// `payload` calls its argument.
   template <class Payload>
   void add(ConstBytes headers, std::size_t size, Payload payload) {
-    auto& head = heads_[count_];
     Icrc icrc(route_.flow, size, static_cast<std::uint16_t>(count_), headers);
-    std::ranges::copy(headers, head.begin());
-    add_piece({head.data(), headers.size()});
+    add_copied(headers);
     payload([&](ConstBytes piece) {
       icrc.add(piece);
       add_piece(piece);
     });
-    auto& crc = crcs_[count_];
+    std::array<std::uint8_t, ipoib::wire::kIcrcSize> crc;
     for (unsigned i = 0; i < crc.size(); ++i) {
       crc[i] = static_cast<std::uint8_t>(icrc.value() >> (8 * i));
     }
-    add_piece(crc);
+    add_copied(crc);
     if (count_ == 0) segment_ = size;
     is_closed_ = size != segment_;
     ++count_;
@@ -140,24 +138,41 @@ class Sender::Message {
   [[nodiscard]] int send(unsigned interface, bool may_wait);
   /// The packets that are complete.
   [[nodiscard]] std::size_t ended() const { return ended_; }
-  void forget() { count_ = iov_count_ = bytes_ = segment_ = ended_ = 0, is_closed_ = false; }
+  void forget() {
+    count_ = iov_count_ = copied_ = bytes_ = segment_ = ended_ = 0;
+    is_closed_ = false;
+  }
 
  private:
   void add_piece(ConstBytes piece) {
     iovs_[iov_count_++] = {const_cast<std::uint8_t*>(piece.data()), piece.size()};
   }
+  /// The ICRC of a datagram and the headers of the next one are one piece.
+  void add_copied(ConstBytes bytes) {
+    auto* const to = copied_bytes_.data() + copied_;
+    std::ranges::copy(bytes, to);
+    copied_ += bytes.size();
+    if (iov_count_ != 0) {
+      auto& last = iovs_[iov_count_ - 1];
+      if (static_cast<std::uint8_t*>(last.iov_base) + last.iov_len == to) {
+        last.iov_len += bytes.size();
+        return;
+      }
+    }
+    add_piece({to, bytes.size()});
+  }
   void add_option(msghdr& message, int level, int type, const void* value, std::size_t size);
 
   Route route_;
   std::shared_ptr<Socket> socket_;
-  std::array<HeaderBytes, kMaxSegments> heads_;
-  std::array<std::array<std::uint8_t, ipoib::wire::kIcrcSize>, kMaxSegments> crcs_;
+  std::array<std::uint8_t, kMaxSegments*(kMaxPacketHeader + ipoib::wire::kIcrcSize)> copied_bytes_;
   std::array<iovec, kMaxIovs> iovs_;
   alignas(cmsghdr) std::array<char, 128> control_;
   std::vector<std::vector<std::uint8_t>> copies_;  ///< one more than datagrams; empty until needed
   std::size_t next_copy_ = 0;
   std::size_t count_ = 0;
   std::size_t iov_count_ = 0;
+  std::size_t copied_ = 0;
   std::size_t bytes_ = 0;
   std::size_t segment_ = 0;  ///< size of all datagrams but the last
   std::size_t ended_ = 0;
@@ -295,7 +310,7 @@ SendFailure Sender::add(const OutgoingPacket& packet, bool may_wait, Message& me
     has_begun = true;
     message.add(transport, size, [&](auto visit) {
       pieces.take(payload, visit);
-      visit(ConstBytes(kPadding).first(padding));
+      if (padding != 0) visit(ConstBytes(kPadding).first(padding));
     });
     return SendFailure::none;
   };

@@ -69,6 +69,37 @@ def messages_say_what_is_wrong():
         assert "letters, digits" in message, (arguments, message)
 
 
+def unknown_words_get_a_suggestion():
+    for word, message in (("roc", "unknown subcommand 'roc'; did you mean roce?"),
+                          ("--versoin", "unknown option '--versoin'; did you mean --version?"),
+                          ("zz", "unknown subcommand 'zz'")):
+        done = softib(word)
+        equal((done.returncode, done.stderr), (2, f"softib: {message} (try softib --help)\n"))
+
+
+def help_lists_the_subcommands_and_exit_codes():
+    text = softib("--help").stdout
+    for line in ("  roce      run a RoCE port on a network interface", "  view      show a subnet in a browser: nodes,",
+                 "softib SUBCOMMAND --help prints its options.", "  -h, --help     print this and exit",
+                 "Exit status: 0 success, 1 failure, 2 invalid command line;"):
+        assert f"\n{line}" in text, text
+    done = softib()
+    equal((done.returncode, done.stdout, done.stderr), (2, "", text))
+
+
+def wrong_command_lines_of_the_lab_say_what_is_wrong():
+    for words, message in (("", "which of up, down, exec, show and check?"),
+                           ("upp f", "unknown command 'upp'; did you mean up?"),
+                           ("up", "no lab file"),
+                           ("exec f", "no host"),
+                           ("up f g", "unexpected argument 'g'"),
+                           ("exec f h ls", "unexpected argument 'ls': the command follows --"),
+                           ("up f -- ls", "only exec runs a command"),
+                           ("exec -j f h", "--json is not for exec")):
+        done = softib("lab", *words.split())
+        equal((done.returncode, done.stdout, done.stderr), (2, "", f"softib lab: {message} (try softib lab --help)\n"))
+
+
 def help_and_version_have_short_forms():
     for short, long in (("-h", "--help"), ("-V", "--version")):
         for subcommand in ([], *([each] for each in SUBCOMMANDS)):
@@ -628,7 +659,8 @@ def automatic_start_tells_why_it_failed():
 
 need("ibstat", "ibping", "saquery", "strace")
 run_tests([a_capture_is_not_written_to_a_terminal, the_library_alone_has_no_hca, the_page_needs_xdg_open_to_be_opened,
-           wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
+           wrong_usage_exits_with_2, messages_say_what_is_wrong, unknown_words_get_a_suggestion,
+           help_lists_the_subcommands_and_exit_codes, wrong_command_lines_of_the_lab_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
            json_has_keys_and_rates_in_one_form, topology_converts_and_draws,
            topology_says_what_is_wrong_and_what_is_skipped,

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -20,22 +22,37 @@ using test::TestSubnet;
 
 constexpr NodeIndex kHca = 1;
 
+/// Other processes: they take so many packets of each call, for the others there is a reason.
 struct FakeWire final : Wire {
   std::size_t send(ProcessAddress to, std::uint8_t port,
-                   std::span<const OutgoingPacket* const> packets, SendMode /*mode*/,
-                   Delivery& /*why*/, std::uint64_t& /*lost*/) override {
+                   std::span<const OutgoingPacket* const> packets, SendMode mode, Delivery& why,
+                   std::uint64_t& lost) override {
     EXPECT_EQ(port, 1);
     node = to.node;
+    last_mode = mode;
+    receivers.push_back(to);
     sent.push_back({to.slot, packets.size(), packets.front()->purpose});
-    return packets.size();
+    lost += died;
+    if (packets.size() <= takes) return packets.size();
+    why = failure;
+    return takes;
   }
-  Delivery send_mad(ProcessAddress /*to*/, const MadOnWire& /*mad*/,
-                    std::uint64_t& /*lost*/) override {
-    return Delivery::delivered;
+  Delivery send_mad(ProcessAddress to, const MadOnWire& mad, std::uint64_t& lost) override {
+    EXPECT_EQ(mad.port, 1);
+    receivers.push_back(to);
+    lost += died;
+    return takes != 0 ? Delivery::delivered : failure;
   }
-  bool wake(ProcessAddress /*to*/, std::uint64_t& /*lost*/) override { return true; }
-  bool has_untaken(ProcessAddress /*process*/) override { return true; }
-  void watch(ProcessAddress /*process*/) override {}
+  bool wake(ProcessAddress to, std::uint64_t& lost) override {
+    receivers.push_back(to);
+    lost += died;
+    return takes != 0;
+  }
+  bool has_untaken(ProcessAddress process) override {
+    receivers.push_back(process);
+    return true;
+  }
+  void watch(ProcessAddress process) override { watched.push_back(process); }
 
   struct Sent {
     std::uint32_t slot;
@@ -43,7 +60,13 @@ struct FakeWire final : Wire {
     Purpose purpose;
     friend bool operator==(const Sent&, const Sent&) = default;
   };
+  std::size_t takes = ~std::size_t{0};
+  Delivery failure = Delivery::congested;
+  std::uint64_t died = 0;  ///< packets that each call finds lost
   std::vector<Sent> sent;
+  std::vector<ProcessAddress> receivers;
+  std::vector<ProcessAddress> watched;
+  std::optional<SendMode> last_mode;
   std::optional<NodeIndex> node;  ///< of the last one
 };
 
@@ -204,12 +227,51 @@ class SwitchedRouterTest : public ::testing::Test {
     return nodes.front();
   }
 
+  /// Packets from host1 to a queue pair of host2, or to a multicast LID.
+  std::vector<OutgoingPacket> packets(std::size_t count, Lid to = TestSubnet::lid(2)) {
+    const Qpn qpn = ipoib::is_multicast(to) ? ipoib::kMulticastQpn
+                                            : QpnLayout::make(second_->epoch(), second_->slot(), 5);
+    texts_.emplace_back(TestSubnet::lid(1), to, qpn, "text");
+    return std::vector(count, texts_.back().outgoing());
+  }
+  /// The counters of host1 that have changed since the last call.
+  std::map<PortCounter, std::uint64_t> changes() {
+    std::map<PortCounter, std::uint64_t> changes;
+    const auto now = subnet_.fabric().counters(1);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (now[i] != counted_[i]) changes[static_cast<PortCounter>(i)] = now[i] - counted_[i];
+    }
+    counted_ = now;
+    return changes;
+  }
+  /// What packets that are sent count, and a further counter, or none.
+  static std::map<PortCounter, std::uint64_t> sent(std::size_t count,
+                                                   std::map<PortCounter, std::uint64_t> more = {}) {
+    more[PortCounter::sent_packets] = count;
+    more[PortCounter::sent_bytes] = count * kTextBytes;
+    return more;
+  }
+  std::map<PortCounter, std::uint64_t> send(std::size_t count, Lid to = TestSubnet::lid(2)) {
+    router_.send(packets(count, to), SendMode::blocking);
+    return changes();
+  }
+
+  static constexpr std::uint64_t kTextBytes = 8 + 12 + 8 + 4;  ///< LRH, BTH, DETH, "text"
   TestSubnet subnet_{3};
+  std::deque<test::TextPacket> texts_;
+  decltype(subnet_.fabric().counters(1)) counted_{};
   const std::unique_ptr<endpoint::Endpoint> second_ = subnet_.attach(2);
   const std::unique_ptr<endpoint::Endpoint> third_ = subnet_.attach(3);
   FakeWire wire_;
-  Router router_{
-      subnet_.folder(), subnet_.fabric(), wire_, 1, [](const WirePacket&, ipoib::Duration) {}, 1};
+  std::vector<std::pair<WirePacket, ipoib::Duration>> held_;
+  Router router_{subnet_.folder(),
+                 subnet_.fabric(),
+                 wire_,
+                 1,
+                 [this](WirePacket packet, ipoib::Duration delay) {
+                   held_.emplace_back(std::move(packet), delay);
+                 },
+                 1};
 };
 
 TEST_F(SwitchedRouterTest, PacketsFollowEachChangeOfTheSubnet) {
@@ -246,6 +308,128 @@ TEST_F(SwitchedRouterTest, PacketsToMoreLidsThanAreKnownAtATimeArrive) {
       ASSERT_EQ(wire_.node, node_of(lid)) << lid;
     }
   }
+}
+
+TEST_F(SwitchedRouterTest, PacketsThatAProcessDoesNotTakeAreCountedByTheReason) {
+  for (const auto& [why, counter] : {std::pair(Delivery::congested, PortCounter::drop_congested),
+                                     {Delivery::refused, PortCounter::drop_congested},
+                                     {Delivery::no_process, PortCounter::drop_empty_slot},
+                                     {Delivery::lost, PortCounter::drop_lost_peer}}) {
+    wire_.failure = why;
+    wire_.takes = 1;
+    EXPECT_EQ(send(3), sent(3, {{counter, 2}}));
+    EXPECT_EQ(wire_.last_mode, SendMode::blocking);
+    // Those for which there is no room are offered again by their connection.
+    const bool waits = why == Delivery::congested;
+    EXPECT_EQ(router_.try_send(packets(3)).done, waits ? 1U : 3U);
+    EXPECT_EQ(wire_.last_mode, SendMode::as_room_permits);
+    EXPECT_EQ(changes(), waits ? sent(1) : sent(3, {{counter, 2}}));
+  }
+  wire_.takes = 3;
+  wire_.died = 4;
+  EXPECT_EQ(send(1), sent(1, {{PortCounter::drop_lost_peer, 4}}));
+  EXPECT_EQ(router_.try_send(packets(1)).done, 1U);
+  EXPECT_EQ(changes(), sent(1, {{PortCounter::drop_lost_peer, 4}}));
+}
+
+TEST_F(SwitchedRouterTest, PacketsThatGetNowhereAreCountedByTheReason) {
+  const auto expect = [&](Lid to, const std::map<PortCounter, std::uint64_t>& expected) {
+    EXPECT_EQ(send(2, to), expected);
+    EXPECT_EQ(router_.try_send(packets(2, to)).done, 2U);
+    EXPECT_EQ(changes(), expected);
+    EXPECT_TRUE(wire_.sent.empty());
+  };
+  expect(Lid(77), sent(2, {{PortCounter::drop_unknown_lid, 2}}));
+  subnet_.set_port_state(2, PortState::armed);
+  expect(TestSubnet::lid(2), sent(2, {{PortCounter::drop_port_not_active, 2}}));
+  subnet_.set_port_state(2, PortState::active);
+  subnet_.set_port_state(1, PortState::armed);
+  expect(TestSubnet::lid(2), {{PortCounter::drop_port_not_active, 2}});
+  subnet_.set_port_state(1, PortState::active);
+  expect(TestSubnet::lid(1), sent(2, {{PortCounter::drop_empty_slot, 2}}));  // nobody is there
+  auto from_no_port = packets(2);
+  for (auto& packet : from_no_port) packet.port = 2;
+  router_.send(from_no_port, SendMode::blocking);
+  EXPECT_EQ(router_.try_send(from_no_port).done, 2U);
+  EXPECT_EQ(changes(),
+            (std::map<PortCounter, std::uint64_t>{{PortCounter::drop_port_not_active, 4}}));
+}
+
+TEST_F(SwitchedRouterTest, PacketsToAGroupGoToEachProcessOfItsMembers) {
+  const Lid group(0xc010);
+  EXPECT_EQ(send(2, group), sent(2, {{PortCounter::drop_unknown_lid, 2}}));
+  subnet_.set_group(group, {2, 3});
+  const auto other = subnet_.attach(2);
+  EXPECT_EQ(send(2, group), sent(2, {{PortCounter::multicast_copies, 6}}));
+  EXPECT_EQ(wire_.receivers, (std::vector<ProcessAddress>{
+                                 {2, second_->slot()}, {2, other->slot()}, {3, third_->slot()}}));
+  // A member that is down is left out, and is no drop; one that does not read is.
+  subnet_.set_port_state(2, PortState::down);
+  wire_.takes = 0;
+  EXPECT_EQ(send(2, group), sent(2, {{PortCounter::drop_congested, 2}}));
+  // With a partition filter anywhere, packets are checked one by one.
+  subnet_.set_port_state(2, PortState::active);
+  subnet::PartitionFilter filter{false, true, {}};
+  filter.pkeys[0] = PKey(0x8012);
+  subnet_.set_filter(2, filter);
+  wire_.takes = 3;
+  EXPECT_EQ(send(2, group), sent(2, {{PortCounter::multicast_copies, 2}}));
+  EXPECT_EQ(send(2, Lid(0xc011)), sent(2, {{PortCounter::drop_unknown_lid, 2}}));
+}
+
+TEST_F(SwitchedRouterTest, ABatchToSeveralProcessesIsSentToEachAtOnceAndInOrder) {
+  std::vector<OutgoingPacket> batch;
+  for (std::size_t i = 0; i < 100; ++i) {
+    const bool is_third = i % 2 != 0;
+    const auto& to = is_third ? *third_ : *second_;
+    texts_.emplace_back(TestSubnet::lid(1), TestSubnet::lid(is_third ? 3 : 2),
+                        QpnLayout::make(to.epoch(), to.slot(), 5), "text");
+    batch.push_back(texts_.back().outgoing());
+  }
+  router_.send(batch, SendMode::non_blocking);
+  EXPECT_EQ(changes(), sent(100));
+  std::vector<std::size_t> sizes;
+  for (const auto& each : wire_.sent) sizes.push_back(each.packets);
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{32, 32, 18, 18})) << "64 are looked at together";
+  EXPECT_EQ(wire_.receivers.front().node, 2);
+  EXPECT_EQ(wire_.receivers.back().node, 3);
+}
+
+TEST_F(SwitchedRouterTest, AFaultyCableDelaysOrLosesPackets) {
+  subnet::CableFaults faults;
+  faults.delay = 7;
+  subnet_.set_cable_faults(2, faults);
+  EXPECT_EQ(send(2), sent(2));
+  EXPECT_TRUE(wire_.sent.empty());
+  ASSERT_EQ(held_.size(), 2U);
+  EXPECT_EQ(held_[0].second, std::chrono::milliseconds(7));
+  subnet_.set_cable_faults(2, {});
+  router_.deliver_late(held_[0].first);
+  EXPECT_EQ(wire_.sent, (std::vector<FakeWire::Sent>{{second_->slot(), 1, Purpose::datagram}}));
+  EXPECT_EQ(wire_.last_mode, SendMode::blocking);
+  held_[1].first.purpose = Purpose::request;
+  router_.deliver_late(held_[1].first);
+  EXPECT_EQ(wire_.last_mode, SendMode::as_room_permits);
+  EXPECT_EQ(changes(), (std::map<PortCounter, std::uint64_t>{}));
+  subnet_.set_port_state(2, PortState::down);
+  router_.deliver_late(held_[1].first);
+  EXPECT_EQ(changes(),
+            (std::map<PortCounter, std::uint64_t>{{PortCounter::drop_port_not_active, 1}}));
+}
+
+TEST_F(SwitchedRouterTest, AllProcessesOfANodeAreWoken) {
+  const auto other = subnet_.attach(2);
+  EXPECT_TRUE(router_.wake_processes(2));
+  EXPECT_EQ(wire_.receivers,
+            (std::vector<ProcessAddress>{{2, second_->slot()}, {2, other->slot()}}));
+  wire_.takes = 0;
+  wire_.died = 3;
+  EXPECT_FALSE(router_.wake_processes(2));
+  EXPECT_EQ(changes(), (std::map<PortCounter, std::uint64_t>{{PortCounter::drop_lost_peer, 6}}));
+  EXPECT_TRUE(router_.has_untaken(1, TestSubnet::lid(2), QpnLayout::make(1, 1, 5)));
+  EXPECT_EQ(wire_.receivers.back(), (ProcessAddress{2, 1}));
+  EXPECT_FALSE(router_.has_untaken(2, TestSubnet::lid(2), QpnLayout::make(1, 1, 5)));
+  EXPECT_FALSE(router_.has_untaken(1, Lid(77), QpnLayout::make(1, 1, 5)));
 }
 
 }  // namespace
