@@ -18,6 +18,7 @@ os.environ["IPOIB_BIN"] = os.path.dirname(os.path.abspath(sys.argv[2]))
 
 import hosts  # noqa: E402
 from hosts import wait_until  # noqa: E402
+from stations_test import Station  # noqa: E402
 from softib_subnet import equal, need, need_root, run_tests  # noqa: E402
 
 need("ip", "ping")
@@ -89,11 +90,15 @@ def tells_its_state_from_start_to_end():
         equal(levels["levels"]["link"], "debug")
         done = host.run(IPOIBD, "--reload")
         equal(done.stdout.split(":")[0], f"process {pid} on softib0 port 1 (ib0)")
+        equal(host.run(IPOIBD, "--reload", "--pid-file", "/no/such").stdout, done.stdout)
         host.wait_for_log("has read its configuration again")
         change(subnet, "port", "a", "down")
         service.wait_for("STATUS=ib0 waits for the port")
         equal(ask(host, "info")[0]["state"], "port_down")
         wait_until(lambda: not host.has_carrier(), "it has no carrier")
+        for words in (("daemon: ib0: on softib0 port 1, partition 0xffff",), ("verbs: softib0: port down",)):
+            assert host.logged(*words), (words, host.daemon.output())
+        assert not host.logged("may lose their multicast groups"), host.daemon.output()
         change(subnet, "port", "a", "up")
         service.wait_for("STATUS=ib0 is up")
         end(host)
@@ -180,9 +185,14 @@ def hands_over_to_its_successor():
         [before] = ask(a, "info", "dev", "ib0")
         [index] = [a.link()["ifindex"]]
         old = a.daemon
+        monitor = hosts.Process(a.command(IBARP, "--json", "monitor", "link", "dev", "ib0"), subnet.folder / "monitor",
+                                subnet.environment)
+        wait_until(lambda: a.counters()["control_subscriptions"] == 1, "it has subscribed")
         a.start_all("--takeover", wait=False)
         service.wait_for(f"MAINPID={a.daemon.pid}")
         equal(old.end(), 0)
+        wait_until(lambda: '"event":"takeover"' in monitor.output().replace(" ", ""), "the takeover is an event")
+        monitor.end()
         [after] = ask(a, "info", "dev", "ib0")
         equal((after["pid"], after["gid"], after["state"]), (a.daemon.pid, before["gid"], "up"))
         equal(a.link()["ifindex"], index)
@@ -198,14 +208,16 @@ def hands_over_to_its_successor():
 
 
 def waits_for_its_device():
-    with subnet_of("a") as (subnet, host):
+    with subnet_of("a", options=("--partition", "1=full")) as (subnet, host):
         service = Service(subnet)
-        host.start("--wait", "--mtu", "1500")
+        host.start_all("--wait", "--mtu", "1500")
         service.wait_for("READY=1")
         change(subnet, "hca", "a", "failed")
         host.wait_for_log("waiting for softib0 to come back")
-        wait_until(lambda: ask(host, "info") and ask(host, "info")[0]["state"] == "no_device", "it says so")
-        [info] = ask(host, "info")
+        host.wait_for_log("daemon: waiting: ")
+        wait_until(lambda: [each["state"] for each in ask(host, "info")] == ["no_device"] * 2, "it says so")
+        info, other = ask(host, "info")
+        equal((other["interface"], other["device"], other["pid"]), ("ib0.8001", "softib0", host.daemon.pid))
         equal((info["interface"], info["device"], info["port"], info["pid"]), ("ib0", "softib0", 1, host.daemon.pid))
         assert info["waiting_for"].startswith("the RDMA device: "), info
         index = host.link()["ifindex"]
@@ -251,6 +263,7 @@ def keeps_its_interfaces_with_keep():
 
         start("--keep")
         equal(host.daemon.end(), 0)
+        assert not host.logged("is in another network namespace"), host.daemon.output()
         assert host.link("kept") is not None and not host.has_carrier("kept")
         index = host.link("kept")["ifindex"]
         start()
@@ -262,6 +275,108 @@ def keeps_its_interfaces_with_keep():
         on_hca = (hosts.program("softib"), "run", "--hca", "a", "--")
         equal(host.run(*on_hca, IPOIBD, "--cleanup").stdout, "removed kept\n")
         equal(host.link("kept"), None)
+
+
+def serves_from_its_backup_when_its_port_fails():
+    with subnet_of("a", "peer") as (subnet, a, peer):
+        a.start_alone("--device", "softib0:1", "--backup", "softib1:1", "--hold-down", "0", address="10.44.0.1/24",
+                      command=(hosts.program("softib"), "run", "--hca", "a,b", "--", IPOIBD))
+        peer.start(address="10.44.0.2/24")
+
+        def ports():
+            return {each["device"]: each for each in ask(a, "info")[0]["ports"]}
+
+        wait_until(lambda: ports()["softib1"]["state"] == "up", "the backup is ready")
+        equal([(each["port"], each["active"]) for each in ports().values()], [(1, True), (1, False)])
+        equal(a.lost_of(5, "10.44.0.2", "-i", "0.01"), 0)
+        before, [own] = a.counters(), ask(a, "info")
+        change(subnet, "port", "a", "down")
+        wait_until(lambda: ports()["softib1"]["active"], "the backup serves")
+        [now] = ask(a, "info")
+        equal((now["device"], now["state"], now["ports"][0]["state"]), ("softib1", "up", "port_down"))
+        assert now["gid"] != own["gid"] and a.has_carrier(), now
+        wait_until(lambda: a.reaches("10.44.0.2"), "the peer has learnt the address")
+        after = a.counters()
+        equal(after["failovers"], 1)
+        assert after["tx_packets"] > before["tx_packets"] and after["rx_packets"] > before["rx_packets"], (before, after)
+        assert a.logged("softib1:1 serves the interface now"), a.daemon.output()
+        change(subnet, "port", "a", "up")
+        wait_until(lambda: ports()["softib0"]["active"], "the primary port serves again")
+        done = a.run(IBARP, "failover")
+        equal(done.returncode, 0)
+        equal([each["active"] for each in ports().values()], [False, True])
+        equal(a.run(IBARP, "failover", "softib7:1", check=False).returncode, 1)
+        wait_until(lambda: a.reaches("10.44.0.2"), "the peer has learnt it again")
+        # An HCA that is replaced serves again, as the backup that it was.
+        a.run(IBARP, "failover", "softib0:1")
+        change(subnet, "hca", "b", "failed")
+        wait_until(lambda: ports()["softib1"]["state"] != "up", "the backup has failed")
+        change(subnet, "hca", "b", "present")
+        wait_until(lambda: ports()["softib1"]["state"] == "up", "the backup is back")
+        equal([each["active"] for each in ports().values()], [True, False])
+        end(a)
+
+
+def has_an_interface_of_type_ethernet():
+    with subnet_of("a", "b") as (_, a, b):
+        a.start("--ethernet", "--ethernet-stations", "4", address="10.44.0.1/24")
+        b.start(address="10.44.0.2/24")
+        link, [info] = a.link(), ask(a, "info")
+        equal((link["link_type"], link["mtu"]), ("ether", 2044))
+        equal(link["address"], ":".join(["02", *info["lladdr"].split(":")[15:]]))
+        assert a.reaches("10.44.0.2")
+        [entry] = ask(a, "show", "10.44.0.2")
+        [kernel] = json.loads(a.run("ip", "-json", "neigh", "show", "10.44.0.2", "dev", "ib0").stdout)
+        equal((kernel["lladdr"], entry["mac"][:3]), (entry["mac"], "06:"))
+        # A station behind a bridge.
+        a.run("ip", "addr", "del", "10.44.0.1/24", "dev", "ib0")
+        a.bridge("ib0")
+        station = Station(a, 11, "02:00:00:00:00:11")
+        for host, address in (b, station.address), (station, "10.44.0.2"):
+            wait_until(lambda of=host, to=address: of.reaches(to), f"{address} is reached")
+        shown = {each["address"]: each for each in ask(a, "stations")}
+        equal((shown[station.address]["mac"], shown[station.address]["served"]), (station.mac, True))
+        old = a.daemon
+        a.start("--ethernet", "--takeover", wait=False)
+        a.wait_for_log("has taken over 1 interfaces from process", str(old.pid))
+        wait_until(lambda: b.reaches(station.address), "the station is reached again")
+        assert station.address in {each["address"] for each in ask(a, "stations")}
+        equal(old.end(), 0)
+        end(a)
+
+
+def runs_itself_on_a_subnet():
+    with subnet_of("a") as (_, host):
+        host.start_alone("--softib=default/a", "--name", "ib0", "--mtu", "1400")
+        wait_until(host.has_carrier, "it is up")
+        [info] = ask(host, "info")
+        equal((info["device"], info["pkey"]), ("softib0", "0xffff"))
+        wait_until(lambda: host.link()["mtu"] == 1400, "it has its MTU")
+        end(host)
+
+
+def runs_on_a_network_interface():
+    with subnet_of("a", "b") as (_, *both):
+        a, b = both
+        a.run("ip", "link", "add", "eth0", "mtu", "4200", "type", "veth", "peer", "name", "eth0", "mtu", "4200",
+              "netns", b.namespace)
+        for number, host in enumerate(both, 1):
+            host.run("ip", "addr", "add", f"10.43.0.{number}/24", "dev", "eth0")
+            host.run("ip", "link", "set", "eth0", "up")
+        for number, host in enumerate(both, 1):
+            host.start_alone("--softib", "--roce=eth0", address=f"10.44.0.{number}/24")
+        wait_until(lambda: a.reaches("10.44.0.2"), "the peer is reached")
+        [info] = ask(a, "info")
+        equal((info["device"], info["state"], info["mtu"]), ("softib0", "up", 2044))
+        groups = {each["address"]: each["membership"] for each in ask(a, "groups") if each.get("address")}
+        equal((groups["255.255.255.255"], groups["224.0.0.1"]), ("full", "full"))
+        # The other host has another address, and so another GID.
+        b.run("ip", "link", "set", "eth0", "down")
+        wait_until(lambda: ask(b, "info")[0]["state"] == "port_polling", "its link is down")
+        b.run("ip", "link", "set", "eth0", "up")
+        wait_until(lambda: a.reaches("10.44.0.2"), "the peer is reached again")
+        for host in both:
+            end(host)
 
 
 def cannot_start_without_what_it_needs():
@@ -294,4 +409,5 @@ def cannot_start_without_what_it_needs():
 
 run_tests([tells_its_state_from_start_to_end, carries_packets_between_hosts, reports_changes_while_they_happen,
            hands_over_to_its_successor, waits_for_its_device, has_an_interface_for_each_partition,
-           keeps_its_interfaces_with_keep, cannot_start_without_what_it_needs], sys.argv[3:])
+           keeps_its_interfaces_with_keep, serves_from_its_backup_when_its_port_fails,
+           has_an_interface_of_type_ethernet, runs_itself_on_a_subnet, runs_on_a_network_interface, cannot_start_without_what_it_needs], sys.argv[3:])
