@@ -100,6 +100,7 @@ TEST(HandoverMessagesTest, RefusesOtherTypesAndOtherPrograms) {
   bytes[4] = 99;
   EXPECT_THAT(parse(bytes).error().message,
               HasSubstr("the other daemon sends a message of the unknown type 99: "));
+  EXPECT_EQ(parse(bytes).error().code, EPROTO);
   bytes[4] = 0;
   EXPECT_FALSE(parse(bytes));
   bytes = emit(Complete{});
@@ -120,6 +121,7 @@ TEST(HandoverMessagesTest, TextsAreShortAndPrintable) {
 TEST(HandoverMessagesTest, RefusesInvalidValues) {
   EXPECT_THAT(parse(emit(Interface{PKey(0), 2044})).error().message,
               HasSubstr("the other daemon sends an invalid message of type "));
+  EXPECT_EQ(parse(emit(Interface{PKey(0), 2044})).error().code, EPROTO);
   EXPECT_FALSE(parse(emit(Interface{PKey(0x0001), 2044}))) << "a limited member's key";
   EXPECT_FALSE(parse(emit(Ready{{PKey(0x8000)}})));
   EXPECT_FALSE(parse(emit(Offer{1, 1, "", {{kRed, "a/b"}}, {}})));

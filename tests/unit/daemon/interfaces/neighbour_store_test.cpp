@@ -42,6 +42,17 @@ TEST_F(NeighbourStoreTest, FollowsTheOperator) {
   EXPECT_EQ(ours->all(), (All{{kSecond, kHardware, ""}}));
 }
 
+TEST_F(NeighbourStoreTest, KnowsWhatIsTheOperators) {
+  EXPECT_EQ(ours->by_operator(), All{});
+  ours->on_done(control::PinRequest{control::SetRequest::Mode::replace, kFirst, kOtherGid});
+  const Ipv4Address third(0x0a2c0004);
+  ours->add(All{{kFirst, kHardware, ""}, {third, kGid, ""}});  // from another daemon
+  EXPECT_EQ(ours->by_operator(), (All{{kFirst, kOtherGid, ""}, {third, kGid, ""}}));
+  EXPECT_EQ(ours->all(), (All{{kFirst, kOtherGid, ""}, {kSecond, kGid, ""}, {third, kGid, ""}}));
+  ours->on_done(control::DeleteRequest{kFirst});
+  EXPECT_EQ(ours->by_operator(), (All{{third, kGid, ""}}));
+}
+
 TEST_F(NeighbourStoreTest, OutlivesTheInterface) {
   ours->on_done(control::DeleteRequest{kFirst});
   EXPECT_EQ(store.of(kPartition, "ib0.8012")->all(), (All{{kSecond, kGid, ""}}));

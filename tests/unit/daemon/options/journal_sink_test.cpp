@@ -99,6 +99,8 @@ TEST_F(JournalSinkTest, NobodyInventsFieldsWithANewline) {
   const std::string text = "link: a\nPRIORITY=0";
   const std::string size{static_cast<char>(text.size()), 0, 0, 0, 0, 0, 0, 0};
   EXPECT_TRUE(received().starts_with("MESSAGE\n" + size + text + "\nPRIORITY=6\n"));
+  log.info("{}\n", std::string(0x0101 - 7, 'x'));
+  EXPECT_TRUE(received().starts_with(std::string("MESSAGE\n\x01\x01\0\0\0\0\0\0link: x", 23)));
 }
 
 TEST_F(JournalSinkTest, WhatTheJournalDoesNotTakeGoesToStandardError) {

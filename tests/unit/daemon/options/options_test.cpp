@@ -74,6 +74,7 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
   EXPECT_EQ(options.poll, PollMode::adaptive);
   EXPECT_TRUE(options.link.dhcp_rewrite);
+  EXPECT_EQ(options.sandbox, SandboxMode::on);
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
@@ -174,7 +175,8 @@ TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
   EXPECT_THAT(error_for({"--name", "a/b"}), HasSubstr("--name a/b"));
   EXPECT_THAT(error_for({"--name", "\"ib0\""}), HasSubstr("without blanks, quotes"));
   EXPECT_THAT(error_for({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
-  EXPECT_THAT(error_for({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
+  EXPECT_THAT(error_for({"--log-target", "printer"}),
+              HasSubstr("--log-target printer: must be stderr or syslog"));
   EXPECT_THAT(error_for({"--control-group", "no-such-group"}), HasSubstr("a group that exists"));
   for (const char* const value : {"", ",private", "root,", "root,public"}) {
     EXPECT_THAT(error_for({"--control-group", value}), HasSubstr("the name of a group")) << value;
@@ -328,6 +330,7 @@ TEST(OptionsTest, ParsesSoftibTarget) {
   for (const auto& name : {"bad/name/x", "../x", "/-x", "a b", too_long.c_str()}) {
     EXPECT_THROW(parse({std::string("--softib=") + name}), UsageError) << name;
   }
+  EXPECT_THAT(error_for({"--softib=lab/a b"}), HasSubstr("--softib lab/a b: 'a b' is not a valid"));
 }
 
 TEST(OptionsTest, AnEmulatedHcaHasTwoPorts) {

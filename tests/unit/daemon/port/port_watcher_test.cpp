@@ -9,6 +9,9 @@ verbs::PortSnapshot active_port() {
   verbs::PortSnapshot port;
   port.active = true;
   port.lid = Lid(7);
+  port.lmc = 2;
+  port.rate_mbps = 40'000;
+  port.active_mtu = 2048;
   port.sm_lid = Lid(1);
   port.sm_sl = ServiceLevel(3);
   port.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x42));
@@ -23,6 +26,9 @@ TEST(PortWatcherTest, ConvertsPortStatusForALink) {
   EXPECT_EQ(status.lid, Lid(7));
   EXPECT_EQ(status.sm_lid, Lid(1));
   EXPECT_EQ(status.gid, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
+  EXPECT_EQ(status.rate_mbps, 40'000U);
+  EXPECT_EQ(status.mtu, 2048U);
+  EXPECT_EQ(status.lmc, 2);
   EXPECT_EQ(status.pkey_index, 5);
   EXPECT_EQ(port_status(active_port(), PKey(0x8013)).pkey_index, 0) << "a limited member";
   EXPECT_EQ(port_status(active_port(), PKey(0x8014)).pkey_index, std::nullopt);

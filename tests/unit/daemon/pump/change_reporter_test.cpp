@@ -181,6 +181,18 @@ TEST_F(ChangeReporterTest, WhatTheOtherPortHasNotReportedIsLost) {
   EXPECT_EQ(std::get<control::LostEvent>(events.front()).events, 3U);
 }
 
+TEST_F(ChangeReporterTest, WhatTheOtherPortHasLostIsLostToo) {
+  bring_up();
+  watch({.neighbours = true});
+  create(link::Changes::kMax + 5);
+  link::Link other(config, {handles, pool, pool, *link::silent_logger(), link::kHashKey}, kOwnQpn,
+                   7);
+  reporter_.move(*link, other, now);
+  const auto events = reporter_.take(other, state(), now);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(std::get<control::LostEvent>(events.front()).events, link::Changes::kMax + 5);
+}
+
 TEST_F(ChangeReporterTest, AReportIsBoundedAndSaysWhatIsMissing) {
   bring_up();
   watch({.neighbours = true});

@@ -190,6 +190,20 @@ TEST_F(PumpTest, APumpThatBecomesActiveSetsAndAnnouncesEverything) {
   EXPECT_EQ(tun.from_fabric.size(), 1U);
 }
 
+TEST_F(PumpTest, APumpThatIsRetiredAnnouncesNothing) {
+  bring_up();
+  now += 10s;
+  run();
+  queue_pair.sent.clear();
+  tun.mtu = 77;
+  for (const auto mode : {PumpMode::held, PumpMode::retired, PumpMode::standby}) {
+    pump.set_mode(mode, now);
+    run();
+    EXPECT_EQ(tun.mtu, 77U);
+    EXPECT_TRUE(queue_pair.sent.empty());
+  }
+}
+
 TEST_F(PumpTest, AHeldPumpThatLosesItsPortTakesTheCarrierAwayLater) {
   pump.set_mode(PumpMode::held, now);
   bring_up();
@@ -492,6 +506,7 @@ TEST_F(PumpTest, CapturesWhatArrives) {
   EXPECT_FALSE(packets[0].parsed().grh);
   EXPECT_EQ(packets[1].parsed().lrh.dlid,
             link::group_record(wire::broadcast_gid(kDefaultPKey)).mlid);
+  EXPECT_EQ(packets[1].parsed().grh->sgid, link::port_gid(2));
   EXPECT_EQ(packets[1].parsed().grh->dgid, wire::broadcast_gid(kDefaultPKey));
   EXPECT_EQ(packets[1].parsed().bth.destination, kMulticastQpn);
 }
@@ -520,6 +535,29 @@ TEST_F(PumpTest, CapturesOnlyOneNeighbour) {
   run();
   EXPECT_EQ(capturer.packets().size(), 2U) << "its queue pair, and its address";
   EXPECT_EQ(other.packets().size(), 0U);
+}
+
+TEST_F(PumpTest, APacketThatIsTooShortNamesNobody) {
+  bring_up();
+  Captures captures;
+  Capturer ipv4(captures, {.neighbour = Ipv4Address()});
+  Capturer ipv6(captures, {.neighbour = *Ipv6Address::parse("::")});
+  Capturer all(captures);
+  pump.observe(&captures, Lid(4), PKey(0x8001));
+  for (const auto type : {wire::EtherType::ipv4, wire::EtherType::ipv6, wire::EtherType::arp}) {
+    for (const std::size_t bytes : {0U, 7U, 13U, 17U, 19U}) {
+      auto one = datagram(type);
+      std::ranges::fill(one.frame.bytes().subspan(wire::kEncapsulationSize), std::uint8_t{0});
+      one.frame.window(0, wire::kEncapsulationSize + bytes);
+      arrive(std::move(one));
+    }
+  }
+  run();
+  EXPECT_EQ(ipv4.packets().size(), 0U);
+  EXPECT_EQ(ipv6.packets().size(), 0U);
+  const auto packets = all.packets();
+  ASSERT_EQ(packets.size(), 15U);
+  EXPECT_EQ(packets[2].parsed().payload.size(), wire::kEncapsulationSize + 13) << "without padding";
 }
 
 TEST_F(PumpTest, LeavesOutAndCountsWhatACapturerDoesNotRead) {
