@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,9 @@ from softib_subnet import equal, need, need_root, run_tests  # noqa: E402
 
 need("ip", "ping")
 need_root()
+PCAP_HEADER, PCAP_RECORD = 24, 16  # bytes
+ERF_FLAGS, ERF_INTERFACE = PCAP_RECORD + 9, 3
+SENT, RECEIVED = 0, 1
 IBARP, IPOIBD = hosts.program("ibarp"), hosts.program("ipoibd")
 
 
@@ -55,6 +59,15 @@ def end(host, interface="ib0"):
     equal(host.daemon.end(), 0)
     equal(host.link(interface), None)
     equal(host.run(IBARP, "interface", check=False).stdout, "")
+
+
+def directions_in(capture):
+    """Returns the directions of the packets of a file, which has a record of ERF for each."""
+    at, found = PCAP_HEADER, []
+    while at < len(capture):
+        found.append(capture[at + ERF_FLAGS] & ERF_INTERFACE)
+        at += PCAP_RECORD + int.from_bytes(capture[at + 8:at + 12], "big")
+    return found
 
 
 class Service:
@@ -141,6 +154,57 @@ def carries_packets_between_hosts():
         assert a.run(IBARP, "del", "10.44.0.9", check=False).returncode == 1
         equal(a.run(IBARP, "trace").returncode, 0)
         end(a)
+
+
+def is_seen_with_ibarp():
+    """What it prints for people."""
+    with subnet_of("a", "b") as (subnet, a, b), contextlib.ExitStack() as at_end:
+        a.start(address="10.44.0.1/24")
+        b.start(address="10.44.0.2/24")
+        file = subnet.folder / "packets"
+        monitor, capture = (hosts.Process(a.command(IBARP, *words), subnet.folder / words[0], subnet.environment)
+                            for words in (["monitor", "all"], ["capture", str(file), "--count", "4", "--neighbour", "10.44.0.2"]))
+        at_end.callback(monitor.end)
+        at_end.callback(capture.end)
+        [peer], [own] = ask(b, "info"), ask(a, "info")
+
+        def wait_for(line):
+            wait_until(lambda: re.search(f"(?m)^{line}$", monitor.output()), line)
+
+        wait_until(lambda: a.counters()["control_subscriptions"] == 1 and file.exists(), "they run")
+        equal(a.lost_of(3, "10.44.0.2", "-i", "0.01"), 0)
+        wait_for(rf"\[neighbour\] 10.44.0.2 dev ib0 reachable qpn 0x{peer['qpn']:06x} gid {peer['gid']} "
+                 rf"dlid 0x{peer['lid']:04x}: confirmed")
+        equal(capture.ends(hosts.PATIENCE), True)
+        equal((capture.status(), capture.output()), (0, "4 packets, 0 left out\n"))
+        equal(directions_in(file.read_bytes()), [SENT, RECEIVED] * 2)  # ARP, and an echo
+        a.run("ip", "addr", "add", "224.1.2.3/32", "dev", "ib0", "autojoin")
+        wait_for(r"\[group\] 224.1.2.3 dev ib0 joined full mgid ff12:401b:ffff::1:203 mlid 0xc00\d")
+        a.run(IBARP, "add", "10.44.0.9", "lladdr", peer["lladdr"])
+        a.run(IBARP, "add", "10.44.0.8", "gid", "fe80::8")
+        wait_for(r"\[neighbour\] 10.44.0.8 dev ib0 pinned gid fe80::8 pinned: pinned by the operator")
+        equal(sorted(a.run(IBARP, "save").stdout.splitlines()), [
+            "# ibarp save; ibarp --batch sets it again.",
+            "log link=info sa=info verbs=info control=info daemon=info dev ib0",
+            "replace 10.44.0.8 gid fe80::8 dev ib0",
+            f"replace 10.44.0.9 lladdr {peer['lladdr']} dev ib0"])
+        heading, entry = a.run(IBARP, "show", "10.44.0.2").stdout.splitlines()
+        equal(heading.split(), ["ADDRESS", "DEV", "STATE", "IDLE", "DLID", "QPN", "GID"])
+        equal(entry.split()[:3] + entry.split()[4:],
+              ["10.44.0.2", "ib0", "reachable", f"0x{peer['lid']:04x}", f"0x{peer['qpn']:06x}", peer["gid"]])
+        shown = a.run(IBARP, "info").stdout
+        for line in (r"ib0: up", rf".*{own['lladdr']}.*", r".*0xffff.*", r".*softib0.*"):
+            assert re.search(f"(?m)^{line}", shown), (line, shown)
+        checked = a.run(IBARP, "check").stdout
+        assert re.search("(?m)^.*clock.* the trace has the time of this host$", checked), checked
+        change(subnet, "port", "a", "down")
+        wait_for(r"\[link\] ib0: state port_down qkey 0x00000000, waiting for the port, which is DOWN .*")
+        wait_for(r"\[group\] 224.1.2.3 dev ib0 left mgid ff12:401b:ffff::1:203")
+        wait_for(r"\[neighbour\] 10.44.0.2 dev ib0 stale .*: link down")
+        change(subnet, "port", "a", "up")
+        wait_for(r"\[link\] ib0: state up qkey 0x00000b1b")
+        end(a)
+        wait_until(lambda: "its ipoibd has ended" in monitor.output(), "the end")
 
 
 def reports_changes_while_they_happen():
@@ -407,7 +471,7 @@ def cannot_start_without_what_it_needs():
         assert done.stderr.startswith("ipoibd: "), done.stderr
 
 
-run_tests([tells_its_state_from_start_to_end, carries_packets_between_hosts, reports_changes_while_they_happen,
+run_tests([tells_its_state_from_start_to_end, carries_packets_between_hosts, is_seen_with_ibarp, reports_changes_while_they_happen,
            hands_over_to_its_successor, waits_for_its_device, has_an_interface_for_each_partition,
            keeps_its_interfaces_with_keep, serves_from_its_backup_when_its_port_fails,
            has_an_interface_of_type_ethernet, runs_itself_on_a_subnet, runs_on_a_network_interface, cannot_start_without_what_it_needs], sys.argv[3:])

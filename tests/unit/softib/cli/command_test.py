@@ -100,6 +100,43 @@ def wrong_command_lines_of_the_lab_say_what_is_wrong():
         equal((done.returncode, done.stdout, done.stderr), (2, "", f"softib lab: {message} (try softib lab --help)\n"))
 
 
+def options_that_exclude_each_other_are_named():
+    for words, message in (
+            ("metrics --output x --serve 127.0.0.1:0", "metrics: use only one of --output and --serve"),
+            ("metrics --serve nonsense", 'metrics: "nonsense" is no address to listen on; '
+                                         "expected PORT, ADDRESS:PORT or [ADDRESS]:PORT"),
+            ("show --cm nodes", "show: --cm is printed by itself"),
+            ("show --cm -w", "show: --cm is printed by itself"),
+            ("show --topology=net -j", "show: --topology is printed by itself"),
+            ("view --perfquery x", "view: --perfquery needs --ibnetdiscover"),
+            ("view --ibnetdiscover - --perfquery -", "view: only one file can be -"),
+            ("run --address nonsense -- true", "run: --address: 'nonsense' is not an IP address")):
+        done = softib(*words.split())
+        subcommand = words.split(maxsplit=1)[0]
+        equal((done.returncode, done.stdout), (2, ""))
+        equal(done.stderr, f"softib {message} (try softib {subcommand} --help)\n")
+
+
+def a_subnet_that_does_not_run_is_named():
+    for words in "view", "metrics", "show":
+        done = softib(words, "--subnet", "none")
+        equal((done.returncode, done.stdout), (1, ""))
+        equal(done.stderr, "softib: no subnet 'none' is running in /proc/nowhere/none; start one with: "
+                           "softib subnet --subnet none\n")
+
+
+def the_program_of_the_lab_gets_the_words_of_the_command_line():
+    for verb in "up", "check":
+        done = softib("lab", verb, "--subnet", "a", "-j", "/no/such")
+        equal((done.returncode, done.stderr), (1, f"softib lab {verb}: /no/such: No such file or directory\n"))
+    with tempfile.TemporaryDirectory() as folder:
+        lab = pathlib.Path(folder) / "lab.toml"
+        lab.write_text("[subnet]\n", encoding="ascii")
+        done = softib("lab", "exec", str(lab), "nobody", "--", "true", "--version")
+        equal((done.returncode, done.stderr),
+              (1, "softib lab exec: the lab 'lab' is not up: softib lab up starts it\n"))
+
+
 def help_and_version_have_short_forms():
     for short, long in (("-h", "--help"), ("-V", "--version")):
         for subcommand in ([], *([each] for each in SUBCOMMANDS)):
@@ -133,10 +170,12 @@ def reader_that_closes_early_is_no_failure():
 
 
 def json_has_keys_and_rates_in_one_form():
-    with Subnet(SOFTIB, "--partition", "0x12=limited,rate=2.5") as subnet:
+    with Subnet(SOFTIB, "--partition", "0x12=limited,rate=2.5", "--mtu", "4096", "--lmc", "1") as subnet:
         shown = json.loads(subnet.softib("show", "-j"))
         equal(shown["nodes"][0]["pkeys"], ["0xffff", "0x8012"])
         equal(shown["nodes"][0]["rate_mbps"], 40000)
+        equal([each["mtu"] for each in shown["nodes"]], [4096] * len(shown["nodes"]))
+        assert subnet.softib("show", "-w").count("4096") >= 1
         equal([group["rate_mbps"] for group in shown["groups"]], [10000, 2500])
         equal([each["pkey"] for each in shown["partitions"]], ["0xffff", "0x8012"])
 
@@ -159,6 +198,59 @@ def topology_converts_and_draws():
         svg = xml.etree.ElementTree.parse(path).getroot()
         equal(svg.findtext("{http://www.w3.org/2000/svg}title"), "fat-tree:6")
     assert softib("topology", "-f", "dot", "star:2").stdout.startswith('graph "star:2" {')
+
+
+NET = """switchguid=0x20
+Switch 4 "leaf"
+[1] "hca"[1] w=1 s=4
+[4] "spine"[1]
+Switch 4 "spine"
+[1] "leaf"[4]
+[2] "twin"[1]
+[3] "twin"[2]
+Switch 4 "twin"
+[1] "spine"[2]
+[2] "spine"[3]
+Switch 4 "far"
+hcaguid=0x10
+Hca 2 "hca"
+[1] "leaf"[1] w=1 s=4
+Hca 1 "alone"
+Rt 1 "r"
+"""
+
+
+def topology_as_json_has_all_of_it():
+    done = softib("topology", "-f", "json", "-", input=NET)
+    remark = 'standard input:17:6: the router "r" is skipped'
+    equal((done.returncode, done.stderr), (0, f"softib: {remark}\n"))
+
+    def node(name, guid, ports, **more):
+        return {"name": name, "description": name, "guid": f"0x{guid:016x}", "ports": ports, **more}
+
+    def cable(a, b, rate, width, speed):
+        ends = [{"node": name, "port": port} for name, port in (a, b)]
+        return {"a": ends[0], "b": ends[1], "rate": rate, "width": width, "speed": speed, "extended_speed": 0}
+
+    guids = [f"0x{number:016x}" for number in (0x11, 0x12, 0x14)]
+    slow = "4xSDR", 2, 1
+    levels = [dict(zip(("switches", "cables_down", "cables_up", "cables_within"), each))
+              for each in ((1, 1, 1, 0), (1, 1, 2, 0), (1, 2, 0, 0))]
+    equal(json.loads(done.stdout), {
+        "switches": [node(name, 0x20 + i, 4) for i, name in enumerate(("leaf", "spine", "twin", "far"))],
+        "hcas": [node("hca", 0x10, 2, port_guids=guids[:2]), node("alone", 0x13, 1, port_guids=guids[2:])],
+        "cables": [cable(("hca", 1), ("leaf", 1), "1xQDR", 1, 4), cable(("leaf", 4), ("spine", 1), *slow),
+                   cable(("spine", 2), ("twin", 1), *slow), cable(("spine", 3), ("twin", 2), *slow)],
+        "summary": {"switches": 4, "hcas": 2, "cables": 4, "unconnected_hcas": 1, "parts": 2, "levels": levels,
+                    "diameter": None, "rates": {"1xQDR": 1, "4xSDR": 3}},
+        "remarks": [remark], "more_remarks": 0})
+    equal(softib("topology", "-", input=NET).stdout, """switches  4 in 2 parts that are not connected
+HCAs      2, 1 without a cable
+cables    4: 1 1xQDR, 3 4xSDR
+level 1   1 switch, 1 cable to HCAs, 1 up
+level 2   1 switch, 1 cable down, 2 up
+level 3   1 switch, 2 cables down
+""")
 
 
 def topology_says_what_is_wrong_and_what_is_skipped():
@@ -660,9 +752,11 @@ def automatic_start_tells_why_it_failed():
 need("ibstat", "ibping", "saquery", "strace")
 run_tests([a_capture_is_not_written_to_a_terminal, the_library_alone_has_no_hca, the_page_needs_xdg_open_to_be_opened,
            wrong_usage_exits_with_2, messages_say_what_is_wrong, unknown_words_get_a_suggestion,
-           help_lists_the_subcommands_and_exit_codes, wrong_command_lines_of_the_lab_say_what_is_wrong, help_and_version_have_short_forms,
+           help_lists_the_subcommands_and_exit_codes, wrong_command_lines_of_the_lab_say_what_is_wrong,
+           options_that_exclude_each_other_are_named, a_subnet_that_does_not_run_is_named,
+           the_program_of_the_lab_gets_the_words_of_the_command_line, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
-           json_has_keys_and_rates_in_one_form, topology_converts_and_draws,
+           json_has_keys_and_rates_in_one_form, topology_converts_and_draws, topology_as_json_has_all_of_it,
            topology_says_what_is_wrong_and_what_is_skipped,
            topology_derives_the_guids_that_a_subnet_derives,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,

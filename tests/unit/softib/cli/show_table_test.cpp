@@ -146,6 +146,7 @@ TEST(ShowTable, JsonOfASectionHasItsMembersOnly) {
   const auto counters = json_of_section(subnet(), Section::counters);
   EXPECT_EQ(keys(counters), "subnet folder running sm sa nodes ");
   EXPECT_EQ(keys(counters.at("nodes").at(0).as_object()), "name counters ");
+  EXPECT_EQ(counters.at("nodes").at(0).at("name"), "softib-sm");
   EXPECT_EQ(counters.at("nodes").at(0).at("counters").at("sent_packets"), 5);
 }
 
