@@ -645,6 +645,37 @@ TEST_F(IbarpProgram, ABatchEndsAtTheFirstFailure) {
   EXPECT_THAT(forced.out, HasSubstr("10.44.0.2"));
 }
 
+TEST_F(IbarpProgram, ABatchHasNoCommandsWithoutAnEnd) {
+  for (const std::string command : {"monitor", "top", "capture x"}) {
+    const Outcome outcome = run_ibarp({"-batch", "-"}, {.input = command + "\nhelp\n"});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.err,
+              "ibarp: -:1: monitor, top and capture are not for --batch (see ibarp --help)\n");
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+  EXPECT_EQ(run_ibarp({"-batch", "-"}, {.input = "save\n"}).status, 1) << "no daemon runs";
+}
+
+TEST_F(IbarpProgram, OptionsOfOneCommandAreNotForOthers) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"show", "--output", "x"}, "--output is for metrics, save and bugreport only"},
+      {{"show", "--serve", "1"}, "--serve is for metrics only"},
+      {{"metrics", "--password-file", "x"}, "--password-file has no effect without --serve"},
+      {{"metrics", "--serve", "1", "--output", "x"}, "use only one of --output and --serve"},
+      {{"metrics", "--output", "--x"},
+       "--output needs a file; one whose name begins with -- is ./--x"},
+      {{"show", "--timeout", "1"}, "--timeout is for wait only"},
+      {{"show", "--interval", "1"}, "--interval is for monitor, probe and top only"}};
+  for (const auto& [words, message] : wrong) {
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 2) << message;
+    EXPECT_EQ(outcome.err, "ibarp: " + message + " (see ibarp --help)\n");
+  }
+  const Outcome served = run_ibarp({"metrics", "--serve", "1", "--password-file", "/no/such"});
+  EXPECT_EQ(served.status, 1);
+  EXPECT_THAT(served.err, HasSubstr("/no/such"));
+}
+
 TEST_F(IbarpProgram, SaysWhatAMistypedWordMayMean) {
   EXPECT_THAT(run_ibarp({"exlpain"}).err, HasSubstr("unknown; did you mean explain?"));
   EXPECT_THAT(run_ibarp({"--jsno"}).err, HasSubstr("unknown; did you mean --json?"));
