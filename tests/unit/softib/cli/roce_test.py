@@ -64,8 +64,9 @@ class Machine:
         return done.stdout
 
     def ports(self):
-        """Returns the names of the ports whose process runs."""
-        return sorted(entry["subnet"] for entry in json.loads(self.softib("list", "--json").stdout))
+        """Returns the names of the ports whose process runs. Others on this machine are listed, too."""
+        listed = json.loads(self.softib("list", "--json").stdout)
+        return sorted(entry["subnet"] for entry in listed if entry["folder"].startswith(self.folder.name))
 
     def port(self, interface):
         return next(name for name in self.ports() if name.startswith(f"roce-{interface}"))
