@@ -15,6 +15,7 @@ PACKAGES = "python"  # the folder of the Python packages, in the sources and in 
 RUN = "IPOIB_MUTATION_RUN"  # names what a command has started
 RUNS = itertools.count()
 SKIPPED = 77
+SIGNALS = "HUP,INT,QUIT"  # tests send them; nohup(1), or a shell that does not wait, has them ignored
 MEMORY = 8 << 30  # bytes of address space, for a fault that makes a loop endless
 FIRST_LIMIT = 60  # seconds for a GoogleTest case without a fault
 SCRIPT_LIMIT = 15  # seconds for another test of programs without a fault; a slower one is not used
@@ -46,7 +47,7 @@ def end_processes(mark):
 def run_command(command, environment, folder=None, limit=FIRST_LIMIT):
     """Runs a command with a time limit; a process may compute no longer either. Ends what it has started, and removes
     its temporary files. The result is "passed", "skipped", "failed" or "timed out"."""
-    limited = ["prlimit", f"--as={MEMORY}", f"--cpu={int(limit) + 1}", "--core=0", *command]
+    limited = ["env", f"--default-signal={SIGNALS}", "prlimit", f"--as={MEMORY}", f"--cpu={int(limit) + 1}", "--core=0", *command]
     mark = f"{os.getpid()}.{next(RUNS)}"
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         os.chmod(temporary, 0o1777)  # as that of the system: tests have processes of other users
