@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "softib/fabric/checked_way.hpp"
 #include "softib/fabric/fabric_layout.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "temporary_folder.hpp"
@@ -435,6 +436,53 @@ TEST(FabricLayoutTest, APartOfAnotherViolationIsNoticed) {
     auto mixed = one;
     mixed[i] = other[i];
     EXPECT_FALSE(decode_violation(mixed)) << i;
+  }
+}
+
+TEST(FabricLayoutTest, APortOfASwitchKeepsEachAttribute) {
+  subnet::ExternalPort port;
+  port.width = 8;
+  port.speed = 1;
+  port.mtu = 5;
+  port.operational_vls = 3;
+  port.faults = {.loss = 77, .delay = 55};
+  for (int flag = 0; flag < 3; ++flag) {
+    port.filter.inbound = flag == 0;
+    port.filter.outbound = flag == 1;
+    port.is_plugged_in = flag == 2;
+    const auto read = decode_attributes(encode_attributes(port));
+    EXPECT_EQ(read.width, 8);
+    EXPECT_EQ(read.speed, 1);
+    EXPECT_EQ(read.mtu, 5);
+    EXPECT_EQ(read.operational_vls, 3);
+    EXPECT_EQ(read.faults, port.faults);
+    EXPECT_EQ(read.filter.inbound, flag == 0);
+    EXPECT_EQ(read.filter.outbound, flag == 1);
+    EXPECT_EQ(read.is_plugged_in, flag == 2);
+  }
+}
+
+TEST(CheckedPacketsTest, HeadersAreReadBehindAGrhToo) {
+  ipoib::wire::UdPacket packet;
+  packet.lrh.slid = Lid(3);
+  packet.lrh.dlid = Lid(4);
+  packet.lrh.sl = ServiceLevel(5);
+  packet.bth.pkey = PKey(0x8012);
+  packet.bth.destination = Qpn(7);
+  packet.deth.source = Qpn(9);
+  for (const bool has_grh : {false, true}) {
+    if (has_grh) packet.grh.emplace();
+    std::array<std::uint8_t, ipoib::wire::UdPacket::kMaxHeaderSize> bytes{};
+    const auto size = packet.emit_headers(0, bytes);
+    const auto read = CheckedPackets::headers_of(ipoib::ConstBytes(bytes).first(size));
+    EXPECT_EQ(std::tuple(read.slid, read.dlid, read.sl),
+              std::tuple(Lid(3), Lid(4), ServiceLevel(5)));
+    EXPECT_EQ(std::tuple(read.pkey, read.destination), std::tuple(PKey(0x8012), Qpn(7)));
+    EXPECT_EQ(read.source, Qpn(9));
+    constexpr std::size_t kOpcodeBehindDeth = 8 + 12;
+    bytes[size - kOpcodeBehindDeth] = 0x04;  // SEND of a connection, which has no DETH
+    EXPECT_EQ(CheckedPackets::headers_of(ipoib::ConstBytes(bytes).first(size)).source, Qpn());
+    EXPECT_EQ(CheckedPackets::headers_of(ipoib::ConstBytes(bytes).first(8)).pkey, PKey());
   }
 }
 
