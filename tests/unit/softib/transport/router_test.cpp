@@ -11,6 +11,7 @@
 
 #include "packets.hpp"
 #include "test_subnet.hpp"
+#include "wire/cm_messages.hpp"
 #include "wire/mad.hpp"
 #include "wire/packet.hpp"
 
@@ -205,6 +206,31 @@ TEST_F(EthernetRouterTest, PacketsOfTheNetworkGoToTheProcessOfTheirQueuePair) {
   EXPECT_EQ(counted(PortCounter::drop_qkey), 1U);
 }
 
+TEST_F(EthernetRouterTest, MadsGoToTheNetworkOrToTheHcaItself) {
+  namespace wire = ipoib::wire;
+  MadPacket mad;
+  mad.source = mad.destination = wire::kGsiQpn;
+  mad.pkey = ipoib::kDefaultPKey;
+  mad.qkey = wire::kGsiQKey;
+  mad.grh.emplace();
+  wire::MadHeader header;
+  header.management_class = wire::mgmt_class::kCommMgt;
+  header.emit(mad.mad);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  mad.grh->dgid = other_;
+  router_.send_mad(1, mad.emit(bytes));
+  EXPECT_EQ(uplink_.sent, 1U);
+  EXPECT_EQ(counted(PortCounter::sent_packets), 1U);
+  mad.grh->dgid = uplink_.own;
+  header.management_class = wire::mgmt_class::kSubnAdm;
+  header.emit(mad.mad);
+  router_.send_mad(1, mad.emit(bytes));
+  EXPECT_EQ(uplink_.sent, 1U);
+  EXPECT_EQ(counted(PortCounter::drop_mad_no_agent), 1U) << "it is in no subnet";
+  router_.send_mad(1, ConstBytes(bytes).first(30));
+  EXPECT_EQ(counted(PortCounter::drop_malformed), 1U);
+}
+
 /// The router of host1. A packet to host2 goes to its only process, that to host3 too.
 class SwitchedRouterTest : public ::testing::Test {
  protected:
@@ -375,6 +401,26 @@ TEST_F(SwitchedRouterTest, PacketsToAGroupGoToEachProcessOfItsMembers) {
   wire_.takes = 3;
   EXPECT_EQ(send(2, group), sent(2, {{PortCounter::multicast_copies, 2}}));
   EXPECT_EQ(send(2, Lid(0xc011)), sent(2, {{PortCounter::drop_unknown_lid, 2}}));
+}
+
+TEST_F(SwitchedRouterTest, SwitchesLetThePacketsOfAPartitionPass) {
+  subnet::PartitionFilter filter{false, true, {}};
+  filter.pkeys[0] = PKey(0x8012);
+  subnet_.set_filter(2, filter);
+  auto batch = packets(4);
+  for (const std::size_t member : {1U, 2U}) {
+    constexpr std::size_t kPKeyAt = 8 + 2;  // LRH, and bytes of the BTH
+    batch[member].header[kPKeyAt] = 0x80;
+    batch[member].header[kPKeyAt + 1] = 0x12;
+  }
+  router_.send(batch, SendMode::non_blocking);
+  ASSERT_EQ(wire_.sent.size(), 1U);
+  EXPECT_EQ(wire_.sent[0].packets, 2U);
+  EXPECT_EQ(changes(), sent(4));
+  EXPECT_EQ(router_.try_send(batch).done, 1U) << "the first does not pass, and is done with";
+  EXPECT_EQ(router_.try_send(std::span(batch).subspan(1)).done, 2U);
+  EXPECT_EQ(wire_.sent.back().packets, 2U);
+  EXPECT_EQ(changes(), sent(3));
 }
 
 TEST_F(SwitchedRouterTest, ABatchToSeveralProcessesIsSentToEachAtOnceAndInOrder) {
