@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "softib/fabric/capture_slots.hpp"
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "softib/fabric/subnet_lock.hpp"
@@ -35,6 +36,21 @@ class UnusedFolder : public ::testing::Test {
 TEST_F(UnusedFolder, IsRemovedWithoutAFabricFile) {
   EXPECT_TRUE(remove_without_process(folder_));
   EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+}
+
+TEST_F(UnusedFolder, IsRemovedWithAllFilesOfASubnetAndNoOthers) {
+  for (const std::string name : {"control", "options", "options.new", "fabric.new"}) {
+    std::ofstream(folder_.path() + "/" + name) << "";
+  }
+  for (const auto id : {1, 77}) std::ofstream(folder_.path() + "/" + capture_name(id)) << "";
+  EXPECT_TRUE(remove_without_process(folder_));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+  ASSERT_TRUE(folder_.create());
+  const auto other = folder_.path() + "/somebody's";
+  std::ofstream(folder_.lock()) << "";
+  std::ofstream(other) << "";
+  (void)remove_without_process(folder_);
+  EXPECT_TRUE(std::filesystem::exists(other));
 }
 
 TEST_F(UnusedFolder, IsRemovedWithTheFabricFileOfAnotherVersion) {

@@ -159,7 +159,11 @@ TEST_F(ObjectsTest, QueriesAQueuePair) {
   EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(attr.qkey, kQKey);
   EXPECT_EQ(out.cap.max_send_wr, 64U);
+  EXPECT_EQ(out.cap.max_send_wr, attr.cap.max_send_wr);
   EXPECT_EQ(out.send_cq, near_.cq);
+  EXPECT_EQ(out.recv_cq, near_.cq);
+  EXPECT_EQ(out.srq, nullptr);
+  EXPECT_EQ(out.qp_type, IBV_QPT_UD);
   EXPECT_EQ(out.sq_sig_all, 1);
   attr.qp_state = IBV_QPS_INIT;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
