@@ -133,7 +133,8 @@ def packets_of_a_connection():
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
             server = subnet.start("a", *command, **pipes)
             wait_for("the server", lambda port=tcp_port: is_listening(port))
-            subnet.run("b", *command, "127.0.0.1", options=("--capture", str(path)))
+            # It fails if it cannot measure the processor's clock, after all was sent.
+            subnet.run("b", *command, "127.0.0.1", options=("--capture", str(path)), check=False)
             server.communicate()
             check_health(path)
             check_connection(path, expected)

@@ -11,69 +11,13 @@ import subprocess
 import sys
 import time
 
-from softib_subnet import (CAME_TOO_EARLY, CLOSED_TOO_EARLY, PATIENCE, Subnet, equal, need, rsocket_preload,
-                           run_tests, services, skip, two_port_subnet, wait_for)
+from connected_programs import CLOSED_TOO_EARLY, Server, listeners, play
+from softib_subnet import PATIENCE, Subnet, equal, need, rsocket_preload, run_tests, skip, two_port_subnet, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
 SOFTIB = sys.argv[1]
 CLIENTS = 50
-TCP, UDP, IB = 0x0106, 0x0111, 0x013f
-RPING_PORT, CMATOSE_PORT, UDADDY_PORT, EXAMPLE_PORT, CMTIME_PORT = 7174, 7471, 7174, 7471, 7471
-RSOCKET_PORT, RCOPY_PORT, IPERF_PORT, PERFTEST_PORT = 7471, 7427, 5001, 18515
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
-
-
-def listeners(subnet, port, space=TCP):
-    """How many IDs of all HCAs listen."""
-    return services(subnet.softib("show", "--cm", "--json")).count(space << 16 | port)
-
-
-class Server:
-    """A program on HCA "a" that has begun to listen."""
-
-    def __init__(self, subnet, *command, port, space=TCP, options=()):
-        self.log = subnet.folder / f"server{len(subnet.processes)}.out"
-        before = listeners(subnet, port, space)
-        with open(self.log, "w", encoding="utf-8") as out:
-            self.process = subnet.start("a", *command, options=options, stdout=out,
-                                        stderr=subprocess.STDOUT)
-        wait_for(f"listener {command}",
-                 lambda: listeners(subnet, port, space) > before or self.process.poll() is not None)
-        assert self.process.poll() is None, self.text()
-
-    def text(self):
-        return self.log.read_text(encoding="utf-8", errors="replace")
-
-    def end(self):
-        """Waits for its end and returns its output."""
-        status = self.process.wait(timeout=PATIENCE)
-        assert status == 0, f"the server ended with {status}:\n{self.text()}"
-        return self.text()
-
-
-def play(subnet, server, client, port, space=TCP):
-    """Runs both, again if the client has come too early, and returns the output of the server and of the client."""
-    for _ in range(20):
-        started = Server(subnet, *server, port=port, space=space)
-        done = subnet.run("b", *client, check=False)
-        if done.returncode == 0:
-            return started.end(), done.stdout
-        assert re.search(CAME_TOO_EARLY, done.stdout), f"{client} ended with {done.returncode}:\n{done.stdout}"
-        started.process.kill()
-        started.process.wait()
-    raise AssertionError("the client always comes too early")
-
-
-def play_rping(subnet, server, client, of_server=(), of_client=()):
-    """`of_server` and `of_client` are options of `softib run`."""
-    for _ in range(5):
-        started = Server(subnet, *server, port=RPING_PORT, options=of_server)
-        done = run_rping(subnet, client, of_client)
-        status, output = started.process.wait(timeout=PATIENCE), started.text()
-        assert status == 0 or re.search(CLOSED_TOO_EARLY, output), f"the server ended with {status}:\n{output}"
-        if status == done.returncode == 0:
-            return output, done.stdout
-    raise AssertionError("it always closes its channel too early")
 
 
 def run_rping(subnet, client, options=()):
@@ -92,7 +36,7 @@ def rping_carries_data():
             for options in ([], ["-S", "17"], ["-S", "65535"], ["-q"]):
                 server, client = rping("-C", "5", *options, to=to)
                 server += ["-a", "::" if to == V6 else "0.0.0.0"]
-                for output in play_rping(subnet, server, client):
+                for output in play(subnet, server, client):
                     lines = re.findall(r"ping data: rdma-ping-(\d+): ", output)
                     equal(lines, [str(i) for i in range(5)])
         counters = subnet.nodes()["a"]["counters"]
@@ -102,7 +46,7 @@ def rping_carries_data():
 def rping_serves_many_clients():
     """All at the same time. But the server remembers only one request that it has not accepted."""
     with Subnet(SOFTIB) as subnet:
-        server = Server(subnet, "rping", "-s", "-P", "-V", port=RPING_PORT)
+        server = Server(subnet, "rping", "-s", "-P", "-V")
         clients = []
         for number in range(CLIENTS):
             log = subnet.folder / f"client{number}.out"
@@ -124,8 +68,7 @@ def ucmatose_transfers_on_many_connections():
     with Subnet(SOFTIB) as subnet:
         for options in ([], ["-c", "100"], ["-c", "5", "-C", "100", "-S", "100000"], ["-m"],
                         ["-c", "10", "-m"], ["-t", "8"], ["-c", "2000"]):
-            outputs = play(subnet, ["ucmatose", *options], ["ucmatose", *options, "-s", V4],
-                           CMATOSE_PORT)
+            outputs = play(subnet, ["ucmatose", *options], ["ucmatose", *options, "-s", V4])
             for output in outputs:
                 assert "data transfers complete" in output, output
                 assert output.rstrip().endswith("return status 0"), output
@@ -134,16 +77,14 @@ def ucmatose_transfers_on_many_connections():
 def other_programs():
     with Subnet(SOFTIB) as subnet:
         for options in ([], ["-c", "5", "-C", "20"]):
-            for output in play(subnet, ["udaddy", *options], ["udaddy", *options, "-s", V4],
-                               UDADDY_PORT, UDP):
+            for output in play(subnet, ["udaddy", *options], ["udaddy", *options, "-s", V4]):
                 assert output.rstrip().endswith("return status 0"), output
-        for output in play(subnet, ["rdma_server"], ["rdma_client", "-s", V4], EXAMPLE_PORT):
+        for output in play(subnet, ["rdma_server"], ["rdma_client", "-s", V4]):
             assert output.rstrip().endswith("end 0"), output
-        for way, space in (("r", TCP), ("x", IB)):
-            for output in play(subnet, ["rdma_xserver", "-c", way], ["rdma_xclient", "-c", way, "-s", V4],
-                               EXAMPLE_PORT, space):
+        for way in "r", "x":
+            for output in play(subnet, ["rdma_xserver", "-c", way], ["rdma_xclient", "-c", way, "-s", V4]):
                 assert output.rstrip().endswith("end 0"), output
-        Server(subnet, "cmtime", port=CMTIME_PORT)
+        Server(subnet, "cmtime")
         output = subnet.run("b", "cmtime", "-s", V4, "-c", "500").stdout
         assert re.search(r"^connect\s*:", output, re.M), output
 
@@ -157,8 +98,8 @@ def rsockets_carry_streams():
             # Not asynchronous: a client that still reads the last message fails if the server has closed.
             for way in ([], ["-T", "blocking"]):
                 options = ["-S", str(size), "-I", turns, "-C", turns, "-T", "verify", *way]
-                play(subnet, [program, "-b", V4, *options], [program, "-s", V4, *options], RSOCKET_PORT)
-        server = Server(subnet, "rcopy", port=RCOPY_PORT)
+                play(subnet, [program, "-b", V4, *options], [program, "-s", V4, *options])
+        server = Server(subnet, "rcopy")
         source, copy = (subnet.folder / name for name in ("source", "copy"))
         source.write_bytes(random.Random(1).randbytes(size))
         subnet.run("b", "rcopy", str(source), f"{V4}:{copy}")
@@ -171,7 +112,7 @@ def programs_of_sockets_use_rsockets():
     need("iperf")
     preloaded = rsocket_preload()
     with Subnet(SOFTIB) as subnet:
-        server = Server(subnet, *preloaded, "iperf", "-s", "-B", V4, port=IPERF_PORT)
+        server = Server(subnet, *preloaded, "iperf", "-s", "-B", V4)
         sent = subnet.run("b", *preloaded, "iperf", "-c", V4, "-n", "64M").stdout
         assert re.search(r" 64\.0 MBytes ", sent), sent
         wait_for("all data", lambda: re.search(r" 64\.0 MBytes ", server.text()))
@@ -180,7 +121,7 @@ def programs_of_sockets_use_rsockets():
 
 def play_perftest(subnet, program, *options, to=V4):
     command = [program, "-R", *options]
-    return play(subnet, command, [*command, to], PERFTEST_PORT)[1]
+    return play(subnet, command, [*command, to])[1]
 
 
 def perftest_connects_by_the_rdma_cm():
@@ -268,7 +209,7 @@ def ports_of_an_hca():
         for to, source in zip(addresses["a[2]"], addresses["b[2]"]):
             for bound in (to, "::" if ":" in to else "0.0.0.0"):
                 server, client = rping("-C", "3", to=to)
-                by_second_ports(lambda: play_rping(subnet, [*server, "-a", bound], [*client, "-I", source]))
+                by_second_ports(lambda: play(subnet, [*server, "-a", bound], [*client, "-I", source]))
         # The operator names a port that has a cable.
         subnet.softib("set", "address", "a[2]", "10.1.0.2")
         for change, error in (("a", "the HCA 'a' has 2 ports: name one, as in a[1]"),
@@ -281,34 +222,33 @@ def ports_of_an_hca():
         equal({name: node["addresses"][2:] for name, node in subnet.nodes().items() if name[0] in "ab"},
               {"a[1]": [], "a[2]": ["10.1.0.2"], "b[1]": ["fd01::1"], "b[2]": ["fd01::2"]})
         server, client = rping("-C", "3", to="10.1.0.2")
-        by_second_ports(lambda: play_rping(subnet, [*server, "-a", "10.1.0.2"],
+        by_second_ports(lambda: play(subnet, [*server, "-a", "10.1.0.2"],
                                            [*client, "-I", addresses["b[2]"][0]]))
         subnet.softib("set", "address", "a[2]", "fd01::a2")
         server, client = rping("-C", "3", to="fd01::a2")
-        by_second_ports(lambda: play_rping(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))
+        by_second_ports(lambda: play(subnet, [*server, "-a", "fd01::a2"], [*client, "-I", "fd01::2"]))
         subnet.softib("set", "address", "a[2]", "10.1.0.2", "delete")
         equal(subnet.nodes()["a[2]"]["addresses"][2:], ["fd01::a2"])
         to, source = addresses["a[2]"][0], addresses["b[2]"][0]
-        by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source],
-                                     UDADDY_PORT, UDP))
+        by_second_ports(lambda: play(subnet, ["udaddy", "-b", to], ["udaddy", "-s", to, "-b", source]))
         # Nobody listens at the other port.
         for at, other in (("a[2]", "a[1]"), ("a[1]", "a[2]")):
             server, client = rping("-C", "3", to=addresses[at][0])
-            started = Server(subnet, *server, "-a", addresses[at][0], port=RPING_PORT)
+            started = Server(subnet, *server, "-a", addresses[at][0])
             refused = subnet.run("b", "rping", "-c", "-C", "1", "-a", addresses[other][0], check=False)
             assert refused.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in refused.stdout, refused
             run_rping(subnet, client)
             started.end()
         # Another process does.
         server = rping("-C", "3", to=to)[0]
-        first = Server(subnet, *server, "-a", to, port=RPING_PORT)
-        second = Server(subnet, *server, "-a", addresses["a[1]"][0], port=RPING_PORT)
+        first = Server(subnet, *server, "-a", to)
+        second = Server(subnet, *server, "-a", addresses["a[1]"][0])
         for each, name in ((second, "a[1]"), (first, "a[2]")):
             run_rping(subnet, rping("-C", "3", to=addresses[name][0])[1])
             each.end()
         # Without an address of its own, a client takes the port that is up.
         subnet.softib("set", "port", "b[1]", "down")
-        by_second_ports(lambda: play_rping(subnet, *rping("-C", "3", to=to)))
+        by_second_ports(lambda: play(subnet, *rping("-C", "3", to=to)))
         by_second_ports(lambda: play_perftest(subnet, "ib_send_bw", "-i", "2", "-n", "50", to=to))
         subnet.softib("set", "port", "b[1]", "up")
         # A member that is killed leaves by the port by which it has joined.
@@ -328,7 +268,7 @@ def addresses_of_the_operator():
         server, client = rping("-C", "2", to="10.1.0.1")
         for bound in ("0.0.0.0", "10.1.0.1"):
             options = ("--address", "10.1.0.1", "--address=fd01::1")
-            play_rping(subnet, [*server, "-a", bound], client, options, ("--address", "10.1.0.2"))
+            play(subnet, [*server, "-a", bound], client, options, ("--address", "10.1.0.2"))
         equal(subnet.nodes()["a"]["addresses"], ["127.77.0.1", "fd77::1", "10.1.0.1", "fd01::1"])
         taken = subnet.run("b", "true", options=("--address", "10.1.0.1"), check=False)
         equal((taken.returncode, taken.stdout),
@@ -337,7 +277,7 @@ def addresses_of_the_operator():
         subnet.run("a", "true", options=("--address", "10.1.0.1"))
         subnet.start_subnet()
         server, client = rping("-C", "2", to="fd01::1")
-        play_rping(subnet, [*server, "-a", "fd01::1"], client)
+        play(subnet, [*server, "-a", "fd01::1"], client)
         subnet.softib("set", "address", "a", "fd01::1", "delete")
         refused = subnet.run("a", *server, "-a", "fd01::1", check=False).stdout
         assert "Cannot assign requested address" in refused, refused
@@ -352,13 +292,13 @@ def nobody_has_the_address():
 
 def a_port_is_used_once():
     with Subnet(SOFTIB) as subnet:
-        server = Server(subnet, "rping", "-s", "-P", port=RPING_PORT)
+        server = Server(subnet, "rping", "-s", "-P")
         second = subnet.run("a", "rping", "-s", check=False)
         assert second.returncode != 0 and "Cannot assign requested address" in second.stdout, second.stdout
         server.process.kill()
         server.process.wait()
-        wait_for("the end of the listener", lambda: listeners(subnet, RPING_PORT) == 0)
-        for output in play_rping(subnet, *rping("-C", "1")):
+        wait_for("the end of the listener", lambda: listeners(subnet) == 0)
+        for output in play(subnet, *rping("-C", "1")):
             assert "rdma-ping-0" in output, output
 
 
@@ -366,7 +306,7 @@ def the_end_of_a_server_is_a_disconnection():
     """Its process is killed, so it sends nothing any more. Without the event the client waits forever."""
     with Subnet(SOFTIB) as subnet:
         for _ in range(3):
-            server = Server(subnet, "rping", "-s", port=RPING_PORT)
+            server = Server(subnet, "rping", "-s")
             log = subnet.folder / "client.out"
             with open(log, "w", encoding="utf-8") as out:
                 client = subnet.start("b", "stdbuf", "-oL", "rping", "-c", "-v", "-C", "100000000",
@@ -381,7 +321,7 @@ def the_end_of_a_server_is_a_disconnection():
 def a_listener_that_is_stopped_and_killed():
     """It has not answered the request. Nobody else listens, so the request is refused at once."""
     with Subnet(SOFTIB) as subnet:
-        server = Server(subnet, "rping", "-s", "-d", port=RPING_PORT)
+        server = Server(subnet, "rping", "-s", "-d")
         subnet.softib("show")
         for stop in ("STOP", "KILL"):
             if stop == "STOP":
@@ -399,7 +339,7 @@ def a_listener_that_is_stopped_and_killed():
 def lost_messages_delay_connections():
     """A connection that exists goes on, and a new one is there when messages arrive again."""
     with Subnet(SOFTIB) as subnet:
-        Server(subnet, "rping", "-s", "-P", "-V", port=RPING_PORT)
+        Server(subnet, "rping", "-s", "-P", "-V")
         client = ["stdbuf", "-oL", "rping", "-c", "-v", "-V", "-C", "1000000", "-a", V4]
 
         def start(name):
@@ -432,7 +372,7 @@ def show_lists_listeners_and_connections():
             return [one["ids"] for one in shown().values()
                     if any(one.get("connection") == "Established" for one in one["ids"])]
 
-        server = Server(subnet, "rping", "-s", "-P", port=RPING_PORT)
+        server = Server(subnet, "rping", "-s", "-P")
         listener = shown()["a"]["ids"]
         equal([(one["state"], one["source"], one["service_id"]) for one in listener],
               [("Listen", "0.0.0.0:7174", "0x0000000001061c06")])
@@ -470,7 +410,7 @@ def captures_show_the_messages():
     with Subnet(SOFTIB) as subnet:
         capture = subnet.folder / "wire.pcap"
         server, client = rping("-C", "1")
-        started = Server(subnet, *server, port=RPING_PORT)
+        started = Server(subnet, *server)
         subnet.run("b", *client, options=("--capture", str(capture)))
         started.end()
         shown = subprocess.run(["tshark", "-r", str(capture), "-Y", "infiniband.mad.mgmtclass == 7"],

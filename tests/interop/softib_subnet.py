@@ -57,13 +57,6 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
-# What programs of librdmacm print that fail by themselves: rping may close its channel before its thread waits on it, or
-# while it does; perftest's client may want the second of its connections before its server listens again; riostream's
-# server sets the number of mappings after it has begun to listen.
-CLOSED_TOO_EARLY = r"rdma_get_cm_event: (Bad file descriptor|Input/output error)"
-CAME_TOO_EARLY = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.|riomap: Cannot allocate memory"
-
-
 def services(shown):
     """Returns the service ID of each ID that listens, from the output of `softib show --cm --json`."""
     return [int(one["service_id"], 16) for process in json.loads(shown)["processes"] for one in process["ids"]

@@ -11,7 +11,8 @@ import tempfile
 import unittest
 import zlib
 
-import hosts
+import hosts  # before those of tests/interop, which it makes known
+import connected_programs
 import rdma_core_suite
 import softib_subnet
 from hosts import PATIENCE, program, wait_until
@@ -19,7 +20,6 @@ from softib_lab import host as lab
 
 LEFT = "10.44.0.1"
 IBV_WC_LOC_LEN_ERR = 1
-ATTEMPTS = 20  # at what may fail for a fault of the program
 MTU = 4200  # of the interfaces: 4,096 bytes of payload
 
 
@@ -123,6 +123,11 @@ class Roce(unittest.TestCase):
         done = self.right.run_on(*command, *options, LEFT, check=False)
         self.assertTrue(server.ends(PATIENCE), done.stdout + done.stderr + server.output())
         return server.status(), done, server.output()[earlier:]
+
+    def assert_done(self, status, output):
+        """Programs of perftest that cannot measure the processor's clock on a busy machine do all but their report."""
+        if softib_subnet.CLOCK_IS_UNKNOWN not in output:
+            self.assertEqual(status, 0, output)
 
     def listens(self):
         return "LISTEN" in self.left.run("ss", "-Hlnt").stdout
@@ -250,14 +255,14 @@ class Verbs(Roce):
 
     def play(self, server, client):
         """Until both succeed."""
-        for _ in range(ATTEMPTS):
+        for _ in range(connected_programs.ATTEMPTS):
             process = self.start_listener(*server)
             done = self.right.run_on(*client, check=False)
             if done.returncode == 0:
                 self.assertTrue(process.ends(PATIENCE), process.output())
                 return
             output = done.stdout + done.stderr
-            self.assertRegex(output, f"{softib_subnet.CLOSED_TOO_EARLY}|{softib_subnet.CAME_TOO_EARLY}")
+            self.assertRegex(output, connected_programs.FAULTS)
             process.end(signal.SIGKILL)
         self.fail(f"{client} never succeeds: {output}")
 
@@ -304,7 +309,7 @@ class Verbs(Roce):
         for process in (*clients, *servers):
             self.addCleanup(process.end)
             self.assertTrue(process.ends(PATIENCE))
-            self.assertEqual(process.status(), 0, process.output())
+            self.assert_done(process.status(), process.output())
         self.assertEqual(self.left.counters()["drop_unknown_qp"], 0)
 
     @hosts.needs("ib_write_bw", "rping")
@@ -322,14 +327,15 @@ class Verbs(Roce):
         self.play(["rping", "-s", "-a", LEFT, "-C", "5"], ["rping", "-c", "-a", LEFT, "-C", "5"])
         for process in client, server:
             self.assertTrue(process.ends(PATIENCE), process.output())
-            self.assertEqual(process.status(), 0, process.output())
+            self.assert_done(process.status(), process.output())
 
     def test_on_one_machine(self):
         """Packets to an address of the port itself do not leave the machine."""
         server = self.left.start("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100")
         self.addCleanup(server.end)
         wait_until(self.listens, "the server listens")
-        self.left.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT)
+        done = self.left.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT, check=False)
+        self.assert_done(done.returncode, done.stdout + done.stderr)
         self.assertTrue(server.ends(PATIENCE), server.output())
 
 
@@ -427,7 +433,7 @@ class Loss(Roce):
             return counters["drop_icrc"] + counters["drop_malformed"] > 100
         wait_until(counted, "they are counted")
         done = self.right.run_on("ib_write_bw", "-d", "softib0", "-x", "0", "-n", "100", LEFT, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr + server.output())
+        self.assert_done(done.returncode, done.stdout + done.stderr + server.output())
 
 
 def packets_of(pcap):

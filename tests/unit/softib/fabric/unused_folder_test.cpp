@@ -42,7 +42,8 @@ TEST_F(UnusedFolder, IsRemovedWithAllFilesOfASubnetAndNoOthers) {
   for (const std::string name : {"control", "options", "options.new", "fabric.new"}) {
     std::ofstream(folder_.path() + "/" + name) << "";
   }
-  for (const auto id : {1, 77}) std::ofstream(folder_.path() + "/" + capture_name(id)) << "";
+  for (const CaptureId id : {CaptureId{1}, kMaxCaptureId})
+    std::ofstream(folder_.path() + "/" + capture_name(id)) << "";
   EXPECT_TRUE(remove_without_process(folder_));
   EXPECT_FALSE(std::filesystem::exists(folder_.path()));
   ASSERT_TRUE(folder_.create());

@@ -11,41 +11,14 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
-from softib_subnet import (CAME_TOO_EARLY, CLOSED_TOO_EARLY, PATIENCE, Subnet, equal, need, need_root,  # noqa: E402
-                           run_tests, services, wait_for)
+from connected_programs import play  # noqa: E402
+from softib_subnet import PATIENCE, Subnet, equal, need, need_root, run_tests, wait_for  # noqa: E402
 
 need("rping", "udaddy", "ucmatose", "mckey", "rdma_server", "rdma_client")
 need_root()
 SOFTIB = os.path.abspath(sys.argv[1])
 V4, V6 = "127.77.0.1", "fd77::1"  # of HCA "a", which is the first one of its subnet
 OTHER_V4 = "127.77.0.2"
-ATTEMPTS = 20  # at what may fail for a fault of the program
-
-
-def listeners(subnet):
-    return len(services(subnet.softib("show", "--cm", "--json")))
-
-
-def play_once(subnet, server, client, log):
-    """Returns the exit status of both, and their output."""
-    with open(log, "w+", encoding="utf-8") as out:
-        started = subnet.start("a", *server, stdout=out, stderr=subprocess.STDOUT)
-        wait_for("the server listens", lambda: listeners(subnet) > 0 or started.poll() is not None)
-        done = subnet.run("b", *client, check=False)
-        if done.returncode != 0:
-            started.kill()
-        status = started.wait(timeout=PATIENCE)
-        return status, done.returncode, log.read_text(encoding="utf-8", errors="replace"), done.stdout
-
-
-def play(subnet, server, client):
-    """Runs both, again if the program has failed by itself, and returns their output."""
-    for _ in range(ATTEMPTS):
-        *codes, said, printed = play_once(subnet, server, client, subnet.folder / "server.out")
-        if codes == [0, 0]:
-            return said, printed
-        assert re.search(f"{CAME_TOO_EARLY}|{CLOSED_TOO_EARLY}", said + printed), (server, codes, said, printed)
-    raise AssertionError(f"{client} never succeeds")
 
 
 def rping_carries_data_over_ipv4_and_ipv6():
