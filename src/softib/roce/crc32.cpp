@@ -24,8 +24,9 @@ std::uint32_t crc32_generic(std::uint32_t crc, ConstBytes bytes) {
   return _mm512_loadu_si512(from);
 }
 
-/// What moves 16 bytes on by so many bytes: for their first and for their last 64 bits. A product
-/// of 64 bits each has one bit less than 128, and a remainder 32 bits more than the 16 bytes need.
+/// The factors that move 16 bytes on by `bytes`: for their first half, which stands for x^64 more,
+/// and for their last half. A factor is the remainder of 32 bits, in the half of 64 bits that
+/// stands for x^32. It is shifted by one bit, because the bits of a product are in reverse order.
 struct Distance {
   explicit consteval Distance(std::size_t bytes)
       : first(std::int64_t{power_of_x(8 * bytes + 32)} << 1),

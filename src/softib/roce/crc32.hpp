@@ -7,7 +7,7 @@
 
 namespace softib::roce {
 
-/// The CRC of what `crc` is that of, and of `bytes`. That of nothing is 0.
+/// The CRC of bytes that have the CRC `crc`, followed by `bytes`. Nothing has the CRC 0.
 [[nodiscard]] std::uint32_t crc32(std::uint32_t crc, ipoib::ConstBytes bytes);
 
 /// The product of two polynomials modulo that of the CRC. Bit 31 is the coefficient of x^0.
