@@ -56,6 +56,7 @@ def ask(host, *words):
 def end(host, interface="ib0"):
     """Ends the daemon in order: nothing is left."""
     equal(host.daemon.end(), 0)
+    assert not host.logged("in another network namespace"), host.daemon.output()
     equal(host.link(interface), None)
     equal(host.run(IBARP, "interface", check=False).stdout, "")
 
@@ -326,7 +327,6 @@ def keeps_its_interfaces_with_keep():
 
         start("--keep")
         equal(host.daemon.end(), 0)
-        assert not host.logged("is in another network namespace"), host.daemon.output()
         assert host.link("kept") is not None and not host.has_carrier("kept")
         index = host.link("kept")["ifindex"]
         start()
@@ -377,6 +377,8 @@ def serves_from_its_backup_when_its_port_fails():
         change(subnet, "hca", "b", "present")
         wait_until(lambda: ports()["softib1"]["state"] == "up", "the backup is back")
         equal([each["active"] for each in ports().values()], [True, False])
+        a.run(IBARP, "failover", "softib1:1")
+        wait_until(lambda: a.reaches("10.44.0.2"), "the new HCA serves")
         end(a)
 
 
@@ -409,12 +411,15 @@ def has_an_interface_of_type_ethernet():
 
 
 def runs_itself_on_a_subnet():
-    with subnet_of("a") as (_, host):
-        host.start_alone("--softib=default/a", "--name", "ib0", "--mtu", "1400")
+    with subnet_of("a") as (subnet, host):
+        neighbours = subnet.folder / "neighbours"
+        neighbours.write_text("fe80::7 10.44.0.7\n", encoding="ascii")
+        host.start_alone("--softib=default/a", "--name", "ib0", "--mtu", "1400", "--neighbour-file", str(neighbours))
         wait_until(host.has_carrier, "it is up")
         [info] = ask(host, "info")
         equal((info["device"], info["pkey"]), ("softib0", "0xffff"))
         wait_until(lambda: host.link()["mtu"] == 1400, "it has its MTU")
+        equal([(each["address"], each["state"]) for each in ask(host, "show")], [("10.44.0.7", "pinned")])
         end(host)
 
 
