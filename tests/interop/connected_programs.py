@@ -1,4 +1,5 @@
 """Servers and clients that are connected by the RDMA CM, on a subnet of softib."""
+import json
 import re
 import subprocess
 
@@ -16,6 +17,11 @@ FAULTS = f"{CLOSED_TOO_EARLY}|{CAME_TOO_EARLY}|{re.escape(CLOCK_IS_UNKNOWN)}"
 def listeners(subnet):
     """How many IDs of all HCAs listen."""
     return len(services(subnet.softib("show", "--cm", "--json")))
+
+
+def groups(subnet):
+    """How many multicast groups there are."""
+    return len(json.loads(subnet.softib("show", "--json"))["groups"])
 
 
 class Server:

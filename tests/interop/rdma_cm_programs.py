@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from connected_programs import CLOSED_TOO_EARLY, Server, listeners, play
+from connected_programs import CLOSED_TOO_EARLY, Server, groups, listeners, play
 from softib_subnet import PATIENCE, Subnet, equal, need, rsocket_preload, run_tests, skip, two_port_subnet, wait_for
 
 need("rping", "ucmatose", "udaddy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "cmtime", "mckey")
@@ -150,15 +150,12 @@ def groups_of_multicast():
             for each in (output, rest):
                 assert "data transfers complete" in each and "return status 0" in each, each
             wait_for("the end of the group",
-                     lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == 1)
+                     lambda: groups(subnet) == 1)
 
 
 def killed_members_leave_their_group():
     """The last one of a node, within seconds."""
     with Subnet(SOFTIB) as subnet:
-        def groups():
-            return len(json.loads(subnet.softib("show", "--json"))["groups"])
-
         def programs():
             return len(json.loads(subnet.softib("show", "--cm", "--json"))["processes"])
 
@@ -168,15 +165,15 @@ def killed_members_leave_their_group():
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             wait_for("the join", lambda: "joined" in member.stdout.readline())
             members.append(member)
-        equal(groups(), 2)  # with the broadcast group
+        equal(groups(subnet), 2)  # with the broadcast group
         for left, member in zip((2, 1), members):
             member.kill()
             member.wait()
             wait_for("the end of a process", lambda: programs() == left - 1)
             if left == 2:
                 time.sleep(0.1)  # what would be wrong takes 5 ms
-                equal(groups(), 2)
-        wait_for("the end of the group", lambda: groups() == 1, patience=3)
+                equal(groups(subnet), 2)
+        wait_for("the end of the group", lambda: groups(subnet) == 1, patience=3)
 
 
 def nobody_listens():
@@ -259,7 +256,7 @@ def ports_of_an_hca():
         member.kill()
         member.wait()
         wait_for("the end of the group",
-                 lambda: len(json.loads(subnet.softib("show", "--json"))["groups"]) == len(joined) - 1)
+                 lambda: groups(subnet) == len(joined) - 1)
 
 
 def addresses_of_the_operator():

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -61,6 +62,11 @@ def services(shown):
     """Returns the service ID of each ID that listens, from the output of `softib show --cm --json`."""
     return [int(one["service_id"], 16) for process in json.loads(shown)["processes"] for one in process["ids"]
             if one["state"] == "Listen"]
+
+
+def roce_gids(devinfo):
+    """Returns the GIDs of RoCE v2 in what `ibv_devinfo -v` prints."""
+    return re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", devinfo)
 
 
 def has_other_users():

@@ -137,8 +137,7 @@ class Ports(Roce):
     """What a program sees of the port."""
 
     def gids(self, machine):
-        text = machine.run_on("ibv_devinfo", "-v").stdout
-        return re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", text)
+        return softib_subnet.roce_gids(machine.run_on("ibv_devinfo", "-v").stdout)
 
     def test_devinfo_shows_an_ethernet_port(self):
         text = self.left.run_on("ibv_devinfo", "-v").stdout
@@ -150,7 +149,7 @@ class Ports(Roce):
 
     def test_an_address_alone(self):
         text = self.left.run_on("ibv_devinfo", "-v", roce=LEFT).stdout
-        self.assertEqual(re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", text), [f"::ffff:{LEFT}"])
+        self.assertEqual(softib_subnet.roce_gids(text), [f"::ffff:{LEFT}"])
 
     def test_the_interface_of_the_default_route(self):
         self.left.run("ip", "route", "add", "default", "via", "10.44.0.9")

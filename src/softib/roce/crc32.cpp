@@ -19,7 +19,8 @@ std::uint32_t crc32_generic(std::uint32_t crc, ConstBytes bytes) {
 
 #ifdef __x86_64__
 
-/// Carry-less products of 512 bits at a time. libdeflate has them since version 1.19.
+// Carry-less products of 512 bits at a time, which libdeflate has since version 1.19.
+
 [[nodiscard]] [[gnu::target("avx512f,vpclmulqdq")]] inline __m512i load(const std::uint8_t* from) {
   return _mm512_loadu_si512(from);
 }

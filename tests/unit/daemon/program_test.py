@@ -18,6 +18,7 @@ os.environ["IPOIB_BIN"] = os.path.dirname(os.path.abspath(sys.argv[2]))
 
 import hosts  # noqa: E402
 from hosts import wait_until  # noqa: E402
+from monitor import Monitor  # noqa: E402
 from stations_test import Station  # noqa: E402
 from softib_subnet import equal, need, need_root, run_tests  # noqa: E402
 
@@ -109,8 +110,8 @@ def tells_its_state_from_start_to_end():
         service.wait_for("STATUS=ib0 waits for the port")
         equal(ask(host, "info")[0]["state"], "port_down")
         wait_until(lambda: not host.has_carrier(), "it has no carrier")
-        for words in (("daemon: ib0: on softib0 port 1, partition 0xffff",), ("verbs: softib0: port down",)):
-            assert host.logged(*words), (words, host.daemon.output())
+        for words in "daemon: ib0: on softib0 port 1, partition 0xffff", "verbs: softib0: port down":
+            assert host.logged(words), (words, host.daemon.output())
         assert not host.logged("may lose their multicast groups"), host.daemon.output()
         change(subnet, "port", "a", "up")
         service.wait_for("STATUS=ib0 is up")
@@ -211,16 +212,12 @@ def reports_changes_while_they_happen():
     with subnet_of("a", "b") as (subnet, a, b):
         a.start(address="10.44.0.1/24")
         b.start(address="10.44.0.2/24")
-        monitor = hosts.Process(a.command(IBARP, "--json", "monitor", "all"), subnet.folder / "monitor",
-                                subnet.environment)
+        monitor = Monitor(a, "all")
         try:
-            wait_until(lambda: a.counters()["control_subscriptions"] == 1, "it has subscribed")
-
             def happened(event, **values):
                 """Whether there was an event with these values in its main part."""
-                events = [json.loads(line) for line in monitor.output().splitlines()]
                 mains = [{**each, **each.get("entry", {}), **each.get("group", {}), **each.get("info", {})}
-                         for each in events if each["event"] == event]
+                         for each in monitor.events() if each["event"] == event]
                 return any(values.items() <= main.items() for main in mains)
 
             assert a.reaches("10.44.0.2")
@@ -235,7 +232,7 @@ def reports_changes_while_they_happen():
             end(a)
             wait_until(lambda: happened("end", interface="ib0"), "the end")
         finally:
-            monitor.end()
+            monitor.process.end()
 
 
 def hands_over_to_its_successor():
@@ -249,14 +246,12 @@ def hands_over_to_its_successor():
         [before] = ask(a, "info", "dev", "ib0")
         [index] = [a.link()["ifindex"]]
         old = a.daemon
-        monitor = hosts.Process(a.command(IBARP, "--json", "monitor", "link", "dev", "ib0"), subnet.folder / "monitor",
-                                subnet.environment)
-        wait_until(lambda: a.counters()["control_subscriptions"] == 1, "it has subscribed")
+        monitor = Monitor(a, "link", "dev", "ib0")
         a.start_all("--takeover", wait=False)
         service.wait_for(f"MAINPID={a.daemon.pid}")
         equal(old.end(), 0)
-        wait_until(lambda: '"event":"takeover"' in monitor.output().replace(" ", ""), "the takeover is an event")
-        monitor.end()
+        monitor.wait_for("the takeover is an event", lambda event: event["event"] == "takeover")
+        monitor.process.end()
         [after] = ask(a, "info", "dev", "ib0")
         equal((after["pid"], after["gid"], after["state"]), (a.daemon.pid, before["gid"], "up"))
         equal(a.link()["ifindex"], index)

@@ -175,7 +175,7 @@ def json_has_keys_and_rates_in_one_form():
         equal(shown["nodes"][0]["pkeys"], ["0xffff", "0x8012"])
         equal(shown["nodes"][0]["rate_mbps"], 40000)
         equal([each["mtu"] for each in shown["nodes"]], [4096] * len(shown["nodes"]))
-        assert subnet.softib("show", "-w").count("4096") >= 1
+        assert "4096" in subnet.softib("show", "-w")
         equal([group["rate_mbps"] for group in shown["groups"]], [10000, 2500])
         equal([each["pkey"] for each in shown["partitions"]], ["0xffff", "0x8012"])
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
-from softib_subnet import PATIENCE, equal, is_listening, need, need_own_network, run_tests, wait_for  # noqa: E402
+from softib_subnet import PATIENCE, equal, is_listening, need, need_own_network, roce_gids, run_tests, wait_for  # noqa: E402
 
 need("ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong")
 need_own_network()
@@ -86,18 +86,14 @@ class Machine:
         return printed
 
 
-def gids(devinfo):
-    return re.findall(r"GID\[ *\d+\]:\s+(\S+), RoCE v2", devinfo)
-
-
 def program_sees_the_interface_as_an_ethernet_port():
     with Machine() as machine:
         shown = machine.on("eth0", "ibv_devinfo", "-v")
         for line in (r"link_layer:\s+Ethernet", r"state:\s+PORT_ACTIVE", r"active_mtu:\s+4096", r"port_lid:\s+0"):
             assert re.search(line, shown), shown
-        equal(gids(shown)[:2], [f"::ffff:{LEFT}", "fd44::1"])
+        equal(roce_gids(shown)[:2], [f"::ffff:{LEFT}", "fd44::1"])
         # A port of one address has no others.
-        equal(gids(machine.on(RIGHT, "ibv_devinfo", "-v")), [f"::ffff:{RIGHT}"])
+        equal(roce_gids(machine.on(RIGHT, "ibv_devinfo", "-v")), [f"::ffff:{RIGHT}"])
 
 
 def programs_on_two_ports_exchange_datagrams_and_messages():
@@ -148,7 +144,7 @@ def port_is_on_the_interface_of_the_default_route():
             equal(done.stderr, "softib: there is no default route: name the network interface or address\n")
         ip("route", "add", "default", "dev", "eth1")
         done = machine.softib("run", "--roce", "--", "ibv_devinfo", "-v")
-        equal(gids(done.stdout)[0], f"::ffff:{RIGHT}")
+        equal(roce_gids(done.stdout)[0], f"::ffff:{RIGHT}")
 
 
 def port_that_cannot_be_says_why():

@@ -3,7 +3,6 @@
 
 Usage: programs_test.py SOFTIB [TEST]...
 """
-import json
 import os
 import pathlib
 import re
@@ -11,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "interop"))
-from connected_programs import play  # noqa: E402
+from connected_programs import groups, play  # noqa: E402
 from softib_subnet import PATIENCE, Subnet, equal, need, need_root, run_tests, wait_for  # noqa: E402
 
 need("rping", "udaddy", "ucmatose", "mckey", "rdma_server", "rdma_client")
@@ -38,10 +37,6 @@ def connections_of_each_kind_end_well():
                 (["rdma_server"], ["rdma_client", "-s", V4], "end 0")):
             for output in play(subnet, server, client):
                 assert word in output, (client, output)
-
-
-def groups(subnet):
-    return len(json.loads(subnet.softib("show", "--json"))["groups"])
 
 
 def members_of_a_group_get_what_is_sent_to_it():
