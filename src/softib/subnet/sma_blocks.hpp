@@ -70,10 +70,7 @@ struct LaneBlock {
       block.number = (modifier >> 16) - 1;  // 0 becomes too large
       if (block.number >= LaneTables::kArbitrationBlocks) return std::nullopt;
     }
-    if (!node.switch_index) {
-      block.in = block.out = 0;
-      return block;
-    }
+    if (!node.switch_index) block.in = block.out = 0;
     const bool is_there = node.lanes.has_port(block.in) && node.lanes.has_port(block.out);
     return is_there ? std::optional(block) : std::nullopt;
   }

@@ -126,7 +126,6 @@ bool Subnet::State::update_service(NodeIndex index) {
 
 /// Takes all ports as they are, without reports.
 void Subnet::State::find_services() {
-  served.reset();
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
     const Node* const node = manager.node(i);
     const bool is_served =

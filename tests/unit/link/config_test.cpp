@@ -28,6 +28,10 @@ TEST(Config, HasTheTimesAndLimitsOfTheDocuments) {
       ElementsAre(15min, 5s, 2min, 5s, 40ms, 4min, 5s, 5ms, 1s));
   EXPECT_THAT(config.scopes, ElementsAre(2, 5, 8, 14));
   EXPECT_TRUE(config.dhcp_rewrite && config.strict_arp);
+  const GroupCreation& creation = config.creation;
+  EXPECT_EQ(creation.qkey, QKey(0x0b1b));
+  EXPECT_THAT((std::array{creation.mtu, creation.rate, creation.hop_limit, creation.traffic_class}),
+              ElementsAre(4, 3, 0, 0));
   const Limits& limits = config.limits;
   EXPECT_THAT((std::array{limits.neighbours, limits.unresolved, limits.parked_bytes_per_neighbour,
                           limits.parked_first, limits.parked, limits.parked_bytes,

@@ -345,6 +345,24 @@ TEST_F(Discovery, RedirectToAnUnresolvedNeighbourIsSentAsItIs) {
   EXPECT_EQ(read(link->sends()[0].frame, kHeadroom), redirect);
 }
 
+TEST_F(Discovery, RedirectToARouterHasTheAddressOfTheRouter) {
+  bring_up();
+  resolve_peer6();
+  send(ip_packet(kRouter, kOwnLinkLocal));
+  NdMessage advertised = message(NdType::router_advertisement, kRouter, kAllNodesOfIpv6);
+  advertised.source_link_layer = kNewPeerHw;
+  receive_nd(advertised);
+  grant_paths();
+  forget();
+  NdMessage redirect = message(NdType::redirect, kOwnLinkLocal, kPeer6);
+  redirect.target = kRouter;
+  redirect.redirected = ipv6("2001:db8:1::1");
+  send(packet_of(redirect));
+  redirect.target_link_layer = kNewPeerHw;
+  ASSERT_EQ(sent_nd().size(), 1U);
+  EXPECT_EQ(sent_nd()[0].message, redirect);
+}
+
 TEST_F(Discovery, HostRouterMessagesGetLinkLayerOptions) {
   bring_up();
   resolve_peer6();

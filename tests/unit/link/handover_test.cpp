@@ -90,6 +90,7 @@ TEST_F(HandoverTest, ANeighbourThatWasBeingProbedIsStale) {
   EXPECT_EQ(link->restore(page, now), 1U);
   EXPECT_EQ(state_of(kPeer), "stale");
   EXPECT_EQ(link->get(kPeer, now)->used, 6s);
+  EXPECT_EQ(link->get(kPeer, now)->path->lifetime, kUnknownLifetime);
 }
 
 TEST_F(HandoverTest, SavesOnlyNeighboursWithAPath) {

@@ -34,6 +34,15 @@ TEST_F(LinkTest, EachPacketIsCountedWhileTheLinkIsDown) {
 }
 
 /// With --ethernet, the host may solicit at any time.
+TEST_F(LinkTest, TheBroadcastGroupIsKnownBeforeItIsJoinedButNotItsRate) {
+  make();
+  EXPECT_TRUE(std::ranges::any_of(
+      link->groups(), [](const GroupInfo& group) { return group.mgid == broadcast(); }));
+  EXPECT_EQ(link->group_rate(), 0);
+  bring_up();
+  EXPECT_EQ(link->group_rate(), 3);
+}
+
 TEST_F(LinkTest, NothingIsSolicitedWhileTheLinkIsDown) {
   make();
   link->solicit(kPeer, now);

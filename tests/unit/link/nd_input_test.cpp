@@ -37,6 +37,20 @@ TEST_F(NdInputTest, UnsolicitedDiscoveryWithoutALinkLayerAddressSaysNothing) {
       << "it confirms the address that is known";
 }
 
+TEST_F(NdInputTest, OnlyAnAdvertisementCanLeaveAKnownAddressAsItIs) {
+  auto message = solicitation();
+  message.source_link_layer = message.target_link_layer = kPeerHw;
+  const auto overrides = [&](wire::NdType type) {
+    message.type = type;
+    if (type == wire::NdType::neighbour_advertisement) message.target = message.source;
+    return neighbour_update(message, host, link->hardware_address())->overrides;
+  };
+  EXPECT_TRUE(overrides(wire::NdType::neighbour_solicitation));
+  EXPECT_TRUE(overrides(wire::NdType::router_solicitation));
+  EXPECT_TRUE(overrides(wire::NdType::router_advertisement));
+  EXPECT_FALSE(overrides(wire::NdType::neighbour_advertisement)) << "it lacks the flag";
+}
+
 TEST_F(NdInputTest, AnAddressThatIsNoEndpointsSaysNothing) {
   auto message = solicitation();
   auto hardware = kPeerHw;

@@ -17,6 +17,14 @@ TEST_F(NdOutputTest, NothingIsSolicitedWithoutASource) {
   EXPECT_EQ(count(Counter::nd_solicitations_unicast), 0U);
 }
 
+TEST_F(NdOutputTest, WithoutAFrameNothingIsSent) {
+  std::vector<Frame> all;
+  for (Frame frame = pool.take(); frame; frame = pool.take()) all.push_back(std::move(frame));
+  nd.announce(*Ipv6Address::parse("fe80::1"), now);
+  EXPECT_TRUE(out.sends.empty());
+  EXPECT_EQ(count(Counter::drop_no_frame), 1U);
+}
+
 /// The option does not fit: the host's message is sent without it.
 TEST_F(NdOutputTest, AnOptionStaysWithinFrameAndMtu) {
   wire::NdMessage message;

@@ -44,6 +44,7 @@ TEST_F(NeighbourStates, New_Packet_Deferred) {
   EXPECT_EQ(entry()->parked(), 1U);
   EXPECT_TRUE(out.sends.empty());
   EXPECT_GT(neighbours.next_deadline(), now);
+  EXPECT_EQ(count(Counter::solicitations_withheld), 1U);
 }
 
 TEST_F(NeighbourStates, Incomplete_Packet) {

@@ -61,5 +61,13 @@ TEST_F(PathTableObjects, APathThatIsUsedAgainIsNotEvicted) {
   EXPECT_EQ(count(Counter::paths_evicted), 0U);
 }
 
+TEST_F(PathTableObjects, AnUnusedPathThatBecomesInvalidIsForgotten) {
+  prepare_path(kPeerHw.gid);
+  kept.clear();
+  ASSERT_NE(paths.find(kPeerHw.gid), nullptr) << "a user may come back";
+  paths.invalidate_all("test");
+  EXPECT_EQ(paths.find(kPeerHw.gid), nullptr);
+}
+
 }  // namespace
 }  // namespace ipoib::link

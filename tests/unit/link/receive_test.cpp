@@ -83,6 +83,7 @@ TEST_F(Receive, DropsAreCountedByReason) {
   EXPECT_EQ(count(Counter::drop_unsupported_type), 2U);
   receive(datagram(from_peer(0x0806)));
   EXPECT_EQ(count(Counter::drop_malformed_arp), 1U);
+  EXPECT_EQ(count(Counter::arp_received), 1U);
   Frame truncated = from_peer();
   truncated.window(0, 23);
   receive(datagram(std::move(truncated)));

@@ -273,6 +273,7 @@ TEST_F(RoutedGroupsStates, RoutedGroups_Listed_LinkDown) {
   EXPECT_EQ(membership(kFirst), "none");
   EXPECT_THAT(left(), IsEmpty()) << "the port has lost its memberships";
   notice(wire::trap::kGroupCreated, kSecond);
+  EXPECT_THAT(emitted<GroupsRequest>(), IsEmpty());
   forget();
   port.active = true;
   link->on_port(port, now);
@@ -288,6 +289,18 @@ TEST_F(RoutedGroupsStates, RoutedGroups_Listing_Reregister) {
   ask_again();
   link->on_response({earlier.at(0).id, wire::McMemberTable{group_record(kFirst)}}, now);
   EXPECT_EQ(membership(kFirst), "none");
+  list({kSecond});
+  EXPECT_THAT(joined(), ElementsAre(kSecond));
+}
+
+TEST_F(RoutedGroupsStates, RoutedGroups_Listing_NoRouter) {
+  bring_up();
+  route();
+  const auto request = take<GroupsRequest>().at(0);
+  route(false);
+  link->on_response({request.id, wire::McMemberTable{group_record(kFirst)}}, now);
+  route();
+  EXPECT_THAT(joined(), IsEmpty());
   list({kSecond});
   EXPECT_THAT(joined(), ElementsAre(kSecond));
 }

@@ -265,6 +265,20 @@ TEST_F(LinkWithStations, AsksFromTheNearestStationIfTheHostHasNoAddress) {
   EXPECT_EQ(sent_arp()[2].sender_protocol, Ipv4Address(0x0a2c0011)) << "between both";
 }
 
+TEST_F(LinkWithStations, TheNearestStationIsTheOneWithTheLongerCommonPrefix) {
+  view.addresses.clear();
+  bring_up();
+  serve(Ipv4Address(0x0a2c0011));
+  serve(Ipv4Address(0x0a2cff11));
+  announcements();
+  forget();
+  link->solicit(Ipv4Address(0x0a2cff01), now);
+  link->solicit(Ipv4Address(0x0a2c0022), now);
+  ASSERT_EQ(sent_arp().size(), 2U);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, Ipv4Address(0x0a2cff11)) << "the one after it";
+  EXPECT_EQ(sent_arp()[1].sender_protocol, Ipv4Address(0x0a2c0011)) << "the one before it";
+}
+
 /// From another address: whoever checks an address takes a request without one for a conflict.
 TEST_F(LinkWithStations, SearchesAnAddressThatItServes) {
   view.addresses.clear();

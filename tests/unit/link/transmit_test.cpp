@@ -432,6 +432,33 @@ TEST_F(TwoRouters, RulesSeeTheHeadersOfAPacket) {
   EXPECT_EQ(state_of(kSecond), "incomplete");
 }
 
+TEST_F(TwoRouters, AnIpv4PacketOfAnotherHostIsKnownToBeForwarded) {
+  view.rules.insert(view.rules.begin(), {.family = IpFamily::v4,
+                                         .table = 100,
+                                         .input = RoutingRule::Input::host,
+                                         .is_inverted = true});
+  view.tables.push_back({.id = 100, .routes = {routes[1]}});
+  bring_up();
+  send(ip_packet(kFar, kOwnIp));
+  EXPECT_EQ(state_of(kSecond), "gone");
+  send(ip_packet(kFar, Ipv4Address(0x0a636363)));
+  EXPECT_EQ(state_of(kSecond), "incomplete");
+}
+
+/// A bridge knows the next hop of what it passes on, which may be anything.
+TEST_F(Transmit, WhatIsNoIpPacketIsDroppedWhateverItsNextHopIs) {
+  bring_up();
+  for (const std::uint8_t version : {std::uint8_t{0x40}, std::uint8_t{0x60}}) {
+    Frame frame = ip_packet(kPeer, kOwnIp);
+    frame.bytes()[0] = version;
+    frame.window(kHeadroom, version == 0x60 ? 39 : 84);
+    const std::optional<IpAddress> hop = kPeer;
+    link->from_host({&frame, 1}, now, {&hop, 1});
+  }
+  EXPECT_EQ(count(Counter::drop_malformed_packet), 2U);
+  EXPECT_EQ(state_of(kPeer), "gone");
+}
+
 TEST_F(Transmit, PacketOverTheMtuCausesAnIcmpError) {
   bring_up();
   send(kPeer, 2045);

@@ -116,6 +116,14 @@ TEST_F(ForeignPacketsTest, AKeyIsOnlyNeededForBytes) {
   }
 }
 
+TEST_F(ForeignPacketsTest, ARegionMayGoDuringAMessage) {
+  arrive({{write_first, 1024, 2048}});
+  network.run();
+  ASSERT_TRUE(b.hca.memory().remove(b.all.key));
+  arrive({{write_last, 1024}});
+  expect_refused(Aeth::kRemoteAccessError);
+}
+
 TEST_F(ForeignPacketsTest, AQueuePairPermitsEachKindOfAccess) {
   struct Row {
     Part part;

@@ -89,6 +89,7 @@ TEST_F(MemoryTableTest, ChangesGivenMembersOrNothingOnError) {
   };
   EXPECT_EQ(code({nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE}), EINVAL);
   EXPECT_EQ(code({nullptr, new_memory.data(), ~std::uint64_t{0}, {}}), EINVAL);
+  EXPECT_EQ(code({nullptr, nullptr, 0, IBV_ACCESS_ON_DEMAND}), EINVAL) << "there is no such memory";
   EXPECT_EQ(table.change(key + 1, {}).error().code, EINVAL);
   EXPECT_NE(table.resolve({0x1000, 1, key}, &pd, true).begin(), nullptr);
 

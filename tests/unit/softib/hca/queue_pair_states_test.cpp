@@ -178,6 +178,10 @@ TEST_F(QueuePairStatesTest, ErrorFlushesBothQueuesAndLaterRequests) {
 
 TEST_F(QueuePairStatesTest, ResetDiscardsRequestsCompletionsAndAttributes) {
   auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
+  auto notifying = attributes(IBV_QPS_SQD);
+  notifying.en_sqd_async_notify = 1;
+  ASSERT_TRUE(a.hca.modify(qp, notifying, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
+  a.modify(qp, IBV_QPS_RTS);
   auto sge = a.element(0, 64);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
@@ -188,6 +192,7 @@ TEST_F(QueuePairStatesTest, ResetDiscardsRequestsCompletionsAndAttributes) {
   EXPECT_EQ(qp.attributes().pkey_index, 0);
   EXPECT_EQ(qp.attributes().port_num, 0);
   EXPECT_EQ(qp.attributes().sq_psn, 0U);
+  EXPECT_EQ(qp.attributes().en_sqd_async_notify, 0);
   // The queues are empty, so all of their entries are free.
   a.bring(qp, IBV_QPS_RTS);
   for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);

@@ -289,6 +289,18 @@ TEST_F(XrcTest, EachQueuePairHasOneSide) {
   network.run();
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 2U);
+  // What only receives gets no answers.
+  ConnectedPacket answer;
+  answer.service = target.connection().service;
+  answer.opcode = ipoib::wire::ConnectedOpcode::acknowledge;
+  answer.lrh.slid = Lid(5);
+  answer.lrh.dlid = Lid(6);
+  answer.bth.pkey = ipoib::kDefaultPKey;
+  answer.bth.destination = target.number();
+  std::vector<std::uint8_t> bytes(ConnectedPacket::kMaxHeaderSize);
+  bytes.resize(answer.emit_headers(0, bytes));
+  b.hca.receive({bytes});
+  EXPECT_EQ(b.hca.counters().at(1).drop_unknown_qp, 3U);
 }
 
 TEST_F(XrcTest, ObjectsAreChecked) {
@@ -321,6 +333,8 @@ TEST_F(XrcTest, DomainsWithTheSameNameAreOne) {
   EXPECT_EQ(b.hca.shared_receives().open_domain(name).error().code, EAGAIN);
   auto* const one = *b.hca.shared_receives().open_domain(name, {.create = true});
   EXPECT_EQ(*b.hca.shared_receives().open_domain(name), one);
+  EXPECT_EQ(*b.hca.shared_receives().open_domain(name, {.create = true}), one);
+  EXPECT_TRUE(b.hca.shared_receives().close(*one));
   EXPECT_EQ(
       b.hca.shared_receives().open_domain(name, {.create = true, .exclusive = true}).error().code,
       EINVAL);

@@ -39,6 +39,8 @@ TEST(Partition, Settings) {
   EXPECT_EQ(partition.rate, 2);
   EXPECT_FALSE(partition.broadcast_group);
   EXPECT_EQ(parse_partition("18=full,mtu=256").value().mtu, 1);
+  EXPECT_EQ(parse_partition("18=full,mtu=0x100").value().mtu, 1);
+  EXPECT_EQ(parse_partition("0X12=full,mtu=0X100").value().mtu, 1);
 }
 
 TEST(Partition, ParsesNominalRates) {

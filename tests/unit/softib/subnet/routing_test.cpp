@@ -205,6 +205,10 @@ TEST_F(RoutingTest, MulticastFollowsTheCables) {
     EXPECT_TRUE(subnet.receivers(host(1), first)[host(3)]);
     ASSERT_TRUE(subnet.set_cable({"leaf-1", port}, {}, CableState::up));
   }
+  for (const auto state : {SwitchState::absent, SwitchState::present}) {
+    ASSERT_TRUE(subnet.set_switch("spine-2", state));
+    EXPECT_EQ(subnet.receivers(host(1), mlid), NodeSet().set(host(1)).set(host(3)));
+  }
 }
 
 TEST_F(RoutingTest, AnHcaThatTheTopologyDoesNotNameGetsAFreePort) {
@@ -245,7 +249,9 @@ TEST_F(RoutingTest, ANewProcessKeepsLidsPortsAndCables) {
     EXPECT_EQ(after.node(host(i))->attachment, subnet.node(host(i))->attachment);
   }
   EXPECT_EQ(after.switches().peer(kSpine1, 1).state, PortState::down);
-  EXPECT_EQ(after.route(host(3), Lid(77)), host(2));
+  for (int from = 1; from <= 4; ++from) {
+    for (int to = 1; to <= 4; ++to) EXPECT_EQ(after.route(host(from), lid(host(to))), host(to));
+  }
 }
 
 TEST_F(RoutingTest, CablesAreNamedByTheirEnds) {
@@ -340,7 +346,10 @@ TEST_F(RoutingTest, FaultsOfACableAreThoseOfBothEnds) {
   EXPECT_EQ(changes.switches.size(), 2U);
 
   ASSERT_TRUE(subnet.remove_hca(host(2)));
-  EXPECT_EQ(subnet.node(subnet.add_hca("host-2").value())->checks, kCableFault);
+  const auto again = subnet.add_hca("host-2").value();
+  EXPECT_EQ(subnet.node(again)->checks, kCableFault);
+  const auto& at = subnet.node(again)->attachment;
+  EXPECT_EQ(subnet.switches().peer(at.switch_index, at.port).checks, kCableFault);
   ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableState::down));
   (void)subnet.take_changes();
   ASSERT_TRUE(subnet.set_cable({"host-3"}, {}, CableSettings{.width = 8}));

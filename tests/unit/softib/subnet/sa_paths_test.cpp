@@ -142,6 +142,12 @@ TEST_F(SaPaths, ReversePathIsEqual) {
   EXPECT_EQ(path.slid, b.port().lid);
 }
 
+TEST_F(SaPaths, HasTheServiceLevelThatIsWanted) {
+  wanted.sl = ipoib::ServiceLevel(5);
+  EXPECT_EQ(PathRecord::parse(get(kIpoibComponents | PathRecord::kSl).data)->sl.value(), 5);
+  EXPECT_EQ(PathRecord::parse(get(kIpoibComponents).data)->sl.value(), 0) << "it is not named";
+}
+
 TEST_F(SaPaths, LoopbackPath) {
   wanted.dgid = a.gid();
   const auto path = PathRecord::parse(get(kIpoibComponents).data).value();

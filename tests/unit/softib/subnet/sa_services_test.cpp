@@ -56,6 +56,7 @@ TEST_F(SubnetServices, AreAnnouncedFoundAndRemoved) {
   const auto one =
       b.send_request(method::kGet, attribute::kServiceRecord, ServiceRecord::kServiceId, record);
   EXPECT_EQ(ServiceRecord::parse(one->data), record);
+  EXPECT_EQ(one->header.attribute_offset, ServiceRecord::kSize / 8);
   EXPECT_EQ(remove(a, record), SaStatus::ok);
   EXPECT_EQ(remove(a, record), SaStatus::no_records);
   EXPECT_THAT(list(b), IsEmpty());

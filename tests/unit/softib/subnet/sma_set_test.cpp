@@ -1186,6 +1186,9 @@ TEST_F(LinkErrors, MorePacketsWithErrorsThanTheThresholdAreReported) {
   ASSERT_TRUE(counted.set_cable(kLeaf, {}, CableSettings{.loss = 0}));
   EXPECT_EQ(next(0, 50), Traps{});
   EXPECT_EQ(counted.next_deadline(), ipoib::kNever);
+  ASSERT_TRUE(counted.set_cable({"spine-1", 1}, {}, CableSettings{.loss = 5000}))
+      << "by its other end";
+  EXPECT_EQ(next(0, 9), (Traps{{129, 10, 3}}));
 }
 
 TEST_F(SmaSetTree, TablesOfLanesAreKept) {

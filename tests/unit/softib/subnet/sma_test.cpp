@@ -79,6 +79,7 @@ TEST_F(Sma, NodeInfoByLid) {
   EXPECT_EQ(info.ports, 1);
   EXPECT_EQ(info.local_port, 1);
   EXPECT_EQ(info.partition_capacity, kPKeyTableSize);
+  EXPECT_EQ(info.vendor_id, 0x02501bU);
   EXPECT_EQ(reply->slid, b.port().lid);
 }
 

@@ -175,7 +175,8 @@ TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
   for (const Lid lid : {Lid(8), Lid(9), Lid(10), Lid(11)}) EXPECT_EQ(manager.node_at(lid), a);
   EXPECT_FALSE(manager.node_at(Lid(12)));
 
-  EXPECT_FALSE(manager.set_lid(a, Lid(14))) << "not a multiple of 4";
+  EXPECT_EQ(manager.set_lid(a, Lid(14)).error().message,
+            "the base LID of a port is a multiple of 4 if the LMC is 2");
   EXPECT_FALSE(manager.set_lid(a, Lid(4))) << "used by the SM";
   EXPECT_FALSE(manager.set_lid(a, Lid(0xbffc))) << "its last LID is used by the switch";
   EXPECT_EQ(manager.node_at(Lid(9)), a) << "an error changes nothing";
@@ -353,6 +354,8 @@ TEST(SubnetManager, PKeyMovesToAnotherIndex) {
   ASSERT_TRUE(manager.move_pkey(a, PKey(0x12), 0));
   EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0xffff)) << "the entries are exchanged";
   EXPECT_TRUE(manager.take_changed()[a]);
+  ASSERT_TRUE(manager.move_pkey(a, PKey(0x12), 0));
+  EXPECT_FALSE(manager.take_changed()[a]) << "it is there";
   ASSERT_TRUE(manager.set_membership(a, PKey(0x13), Membership::full));
   EXPECT_EQ(manager.node(a)->port.pkeys[0], PKey(0x12)) << "the index stays";
   EXPECT_FALSE(manager.move_pkey(a, PKey(0x14), 1));
@@ -459,6 +462,15 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
   SubnetManager other{external};
   other.adopt({.nodes = {entry(kMaxNodes, "f", Guid(9), Lid(9))}});
   EXPECT_FALSE(other.find("f"));
+}
+
+TEST(PortRate, IsTheLowestIfTheLinkHasNone) {
+  PortAttributes port;
+  port.width = 2;
+  port.speed = 1;
+  EXPECT_EQ(port_rate(port), 3) << "10 Gb/s";
+  port.speed = 0;
+  EXPECT_EQ(port_rate(port), 2) << "2.5 Gb/s";
 }
 
 TEST(SharedPKey, RequiresOneFullMember) {

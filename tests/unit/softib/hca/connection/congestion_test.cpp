@@ -151,6 +151,7 @@ TEST_F(CongestedTest, MarkedPacketsSlowTheSenderAndItRecovers) {
   EXPECT_LE(quarter, full / 4 + 2);
   EXPECT_EQ(notifications_, 3);
   EXPECT_EQ(a_.hca.counters().at(1).notifications_received, 3U);
+  EXPECT_EQ(a_.hca.counters().at(1).drop_malformed, 0U);
   EXPECT_EQ(b_.hca.counters().at(1).notifications_sent, 3U);
   const auto eighth = round_trip(false);
   EXPECT_GT(round_trip(false), eighth);

@@ -71,8 +71,10 @@ TEST_F(HcaSendTest, InlineDataIsCopiedWhenPostedAndNeedsNoKey) {
   auto& qp = a.make_qp(IBV_QPS_RTS);
   a.modify(qp, IBV_QPS_SQD);
   char text[] = "inline";
-  ibv_sge sge{std::bit_cast<std::uint64_t>(&text[0]), 6, 0};
-  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  const auto address = std::bit_cast<std::uint64_t>(&text[0]);
+  std::array elements{ibv_sge{address, 1, 0}, ibv_sge{0, 0, 0}, ibv_sge{address + 1, 5, 0}};
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), elements[0]);
+  wr.num_sge = 3;
   wr.send_flags |= IBV_SEND_INLINE;
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_TRUE(sink.packets.empty());  // sends wait in SQD
@@ -326,6 +328,16 @@ INSTANTIATE_TEST_SUITE_P(
                   host.hca.register_memory(pd, host.memory.data(), 64, wr.sg_list->addr, 0)->key;
             }}),
     [](const auto& each) { return each.param.name; });
+
+/// Its length does not fit into 32 bits.
+TEST_F(HcaSendTest, AMessageOf4GiBAndOneByteIsTooLong) {
+  auto& qp = a.make_qp();
+  std::array elements{a.element(0, ~0U), a.element(0, 2)};
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), elements[0]);
+  wr.num_sge = 2;
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_EQ(a.poll().at(0).status, IBV_WC_LOC_LEN_ERR);
+}
 
 TEST_F(HcaSendTest, SendsMessageOfMtuSize) {
   auto& qp = a.make_qp();
