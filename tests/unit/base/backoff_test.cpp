@@ -35,9 +35,9 @@ TEST(BackoffTest, JitterIsAQuarter) {
     most = std::max(most, pause);
   }
   EXPECT_GE(least, 1500ms);
-  EXPECT_LT(least, 1600ms);
+  EXPECT_LT(least, 1505ms);
   EXPECT_LE(most, 2500ms);
-  EXPECT_GT(most, 2400ms);
+  EXPECT_GT(most, 2495ms);
 }
 
 TEST(RetryTest, DelaysGrowAndOnlyTheFirstFailureIsReported) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 
+#include "ipoib/signal_safe_text.hpp"
 #include "tests/support/emulator.hpp"
 
 namespace ipoib {
@@ -25,10 +26,14 @@ struct Death {
   std::string text;  ///< what the dump wrote
 };
 
+enum class Channel { pipe, socket };
+
 /// Runs `crash` in a child process with one trace record, and waits until it ends.
-Death death_by(const std::function<void()>& crash) {
+Death death_by(const std::function<void()>& crash, Channel channel = Channel::pipe) {
   std::array<int, 2> ends{};
-  EXPECT_EQ(pipe(ends.data()), 0);
+  EXPECT_EQ(channel == Channel::pipe ? pipe(ends.data())
+                                     : socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()),
+            0);
   const pid_t child = fork();
   if (child == 0) {
     const rlimit no_core{0, 0};
@@ -55,10 +60,20 @@ constexpr const char* kRecord = "trace ib0 3.000000000 last_words 0x4 0x5\n";
 
 TEST(CrashDump, WritesTheTraceOnAbort) {
   SKIP_UNDER_EMULATOR("writes a line of its own");
-  const Death death = death_by([] { std::abort(); });
-  EXPECT_EQ(death.text, kRecord);
-  ASSERT_TRUE(WIFSIGNALED(death.status));
-  EXPECT_EQ(WTERMSIG(death.status), SIGABRT);
+  for (const auto channel : {Channel::pipe, Channel::socket}) {
+    const Death death = death_by([] { std::abort(); }, channel);
+    EXPECT_EQ(death.text, kRecord);
+    ASSERT_TRUE(WIFSIGNALED(death.status));
+    EXPECT_EQ(WTERMSIG(death.status), SIGABRT);
+  }
+}
+
+TEST(SignalSafeText, AReaderThatHasGoneIsNoSignal) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  close(ends[0]);
+  SignalSafeText(ends[1]) << "text";
+  close(ends[1]);
 }
 
 TEST(CrashDump, WritesTheTraceOnAFault) {

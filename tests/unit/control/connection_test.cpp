@@ -133,7 +133,9 @@ TEST(Connection, SaysIfTheDaemonIsSilent) {
   connection.set_timeout(milliseconds(10));
   EXPECT_THAT(connection.ask(kInfoRequest).error().message,
               EndsWith(": ipoibd does not respond: see its log, or restart it"));
-  EXPECT_THAT(CaptureConnection::begin(connection, {}).error().message,
+  const auto late = CaptureConnection::begin(connection, {}).error();
+  EXPECT_EQ(late.code, ETIMEDOUT);
+  EXPECT_THAT(late.message,
               EndsWith(": ipoibd does not respond to the request for a capture: see its log, or "
                        "restart it"));
   server.handler.release();

@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <set>
+#include <thread>
 
 #include "as_nobody.hpp"
 #include "control/ibarp_handle.hpp"
@@ -559,9 +561,50 @@ TEST(Ibarp, TimesOut) {
   server.handler.hold();
   ibarp_set_timeout(handle.get(), 10);
   EXPECT_EQ(info_of(handle.get()), -ETIMEDOUT);
+  EXPECT_EQ(ibarp_subscribe(handle.get(), IBARP_LINK, 0), -ETIMEDOUT);
   server.handler.release();
   ibarp_set_timeout(handle.get(), -1);
   EXPECT_EQ(info_of(handle.get()), 0) << "the late response is not taken for this one";
+}
+
+TEST(Ibarp, AHandleLeavesNoDescriptor) {
+  const auto descriptors = [] {
+    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd"));
+  };
+  RunningServer server;
+  const auto before = descriptors();
+  {
+    const Handle handle(server.name());
+    ASSERT_EQ(info_of(handle.get()), 0);
+    ASSERT_EQ(ibarp_subscribe(handle.get(), IBARP_LINK, 0), 0);
+    EXPECT_GT(descriptors(), before);
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (descriptors() != before && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(1));  // those of the server
+  }
+  EXPECT_EQ(descriptors(), before);
+}
+
+/// A pin of the file replaces one that leads elsewhere.
+TEST(Ibarp, LoadsNeighboursOfAFile) {
+  RunningServer server;
+  std::vector<InterfaceRequest> requests;
+  server.handler.before_request = [&](const auto& request) { requests.push_back(request); };
+  const std::string path = kRunFolder.path() + "/neighbours";
+  std::ofstream(path) << "fe80::7 10.44.0.2\n0x401@fe80::8 10.44.0.3\n";
+  const Handle handle(server.name());
+  std::uint64_t entries = 0;
+  EXPECT_EQ(ibarp_load_neighbours(handle.get(), path.c_str(), &entries), 0)
+      << ibarp_error(handle.get());
+  EXPECT_EQ(entries, 2U);
+  ASSERT_EQ(requests.size(), 2U);
+  const auto& pin = std::get<PinRequest>(requests[0]);
+  EXPECT_EQ(pin.mode, SetRequest::Mode::replace);
+  EXPECT_EQ(pin.gid, *Gid::parse("fe80::7"));
+  const auto& set = std::get<SetRequest>(requests[1]);
+  EXPECT_EQ(set.mode, SetRequest::Mode::replace);
+  EXPECT_EQ(set.hardware.qpn, Qpn(0x401));
 }
 
 TEST(Ibarp, ReportsTooManyClients) {
@@ -816,8 +859,15 @@ TEST(IbarpText, RejectsOtherText) {
 
 TEST(IbarpText, FormatsUnknownFamilyAsEmpty) {
   const ibarp_address address{};
-  std::array<char, IBARP_ADDRESS_TEXT> text{};
+  std::array<char, IBARP_ADDRESS_TEXT> text{"before"};
   EXPECT_THAT(ibarp_format_address(&address, text.data()), StrEq(""));
+}
+
+TEST(IbarpText, FormatsAQueuePairNumberThatIsTooLargeAsEmpty) {
+  ibarp_hardware hardware{};
+  hardware.qpn = 1U << 24;
+  std::array<char, IBARP_HARDWARE_TEXT> text{"before"};
+  EXPECT_THAT(ibarp_format_hardware(&hardware, text.data()), StrEq(""));
 }
 
 }  // namespace

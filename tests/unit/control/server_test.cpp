@@ -263,6 +263,15 @@ TEST(Server, AddsItsOwnCounters) {
   EXPECT_THAT(counters, Contains(Counter{"path_failed", 2, true}));
   EXPECT_THAT(counters, Contains(Counter{"control_bad_requests", 1, false}));
   EXPECT_THAT(counters, Contains(Counter{"control_clients", 1, false}));
+  std::vector<std::string> names;
+  for (const auto& each : counters) {
+    if (each.name.starts_with("control_")) names.push_back(each.name);
+  }
+  EXPECT_THAT(names, testing::ElementsAre("control_clients", "control_clients_refused",
+                                          "control_requests", "control_bad_requests",
+                                          "control_requests_denied", "control_requests_delayed",
+                                          "control_timeouts", "control_subscriptions",
+                                          "control_events_lost"));
 }
 
 TEST(Server, ReturnsTraceInPages) {
