@@ -403,8 +403,9 @@ class Deriver:
         if to is None or not self.text(node).endswith(name) or not name:
             return
         if to.kind == Kind.ENUM_CONSTANT_DECL:
-            names = [each.spelling for each in to.semantic_parent.get_children()
-                     if kind_of(each) == Kind.ENUM_CONSTANT_DECL]
+            values = {each.spelling: each.enum_value for each in to.semantic_parent.get_children()
+                      if kind_of(each) == Kind.ENUM_CONSTANT_DECL}
+            names = [each for each, value in values.items() if each == name or value != values[name]]
             if len(names) > 1:
                 self.add("enumerator", node, node.end - len(name), node.end, neighbour(names, name))
         elif to.kind == Kind.VAR_DECL and to.type.is_const_qualified() and \

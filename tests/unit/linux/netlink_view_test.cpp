@@ -320,6 +320,9 @@ TEST_F(NetlinkViewTest, MirrorsRedirects) {
   ASSERT_TRUE(read_routing(sockets->queries.get(), {tun_->interface_index(), "ib0"}, again));
   EXPECT_EQ(routes(again, RT_TABLE_MAIN), routes(view, RT_TABLE_MAIN));
   EXPECT_EQ(again.redirects, view.redirects);
+  HostView other;
+  ASSERT_TRUE(read_routing(sockets->queries.get(), {tun_->interface_index() + 1, "ib1"}, other));
+  EXPECT_THAT(other.redirects, IsEmpty()) << "they are of ib0";
 }
 
 TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
@@ -650,9 +653,16 @@ TEST_F(NetlinkViewTest, MirrorsGroupsThatTheHostIsIn) {
   request.imr_multiaddr.s_addr = inet_addr("239.1.2.3");
   request.imr_ifindex = tun_->interface_index();
   ASSERT_EQ(setsockopt(socket.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request), 0);
+  const FileDescriptor socket6(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ipv6_mreq request6{};
+  ASSERT_EQ(inet_pton(AF_INET6, "ff15::7", &request6.ipv6mr_multiaddr), 1);
+  request6.ipv6mr_interface = static_cast<unsigned>(tun_->interface_index());
+  ASSERT_EQ(setsockopt(socket6.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request6, sizeof request6),
+            0);
   view_->expect_change();
   const HostView view = snapshot();
   EXPECT_EQ(std::ranges::count(view.groups, IpAddress(*Ipv4Address::parse("239.1.2.3"))), 1);
+  EXPECT_EQ(std::ranges::count(view.groups, IpAddress(*Ipv6Address::parse("ff15::7"))), 1);
 }
 
 class LinkLocalTest : public NetlinkViewTest {
