@@ -118,8 +118,9 @@ void Giver::on_hello(const Hello& hello) {
   state_ = State::sending;
   peer_version_ = hello.program_version;
   timeout_.set(monotonic_now() + kSending);
+  version_ = std::min(hello.newest, kVersion);
   Offer offer{
-      .version = std::min(hello.newest, kVersion),
+      .version = version_,
       .pid = static_cast<std::uint32_t>(::getpid()),
       .program_version = own.program_version,
       .added = {dependencies_.changes.added.begin(), dependencies_.changes.added.end()},
@@ -150,12 +151,12 @@ void Giver::send_next() {
   const auto number = unsent_.front();
   dependencies_.interfaces.find(number)->save(
       page, [this, current = std::weak_ptr(current_), number,
-             is_first = page.position == 0](const link::SavedPage& saved) {
+             is_first = page.position == 0](const SavedCache& saved) {
         if (!current.expired()) on_page(number, saved, is_first);
       });
 }
 
-void Giver::on_page(InterfaceNumber number, const link::SavedPage& page, bool is_first) {
+void Giver::on_page(InterfaceNumber number, const SavedCache& page, bool is_first) {
   const auto* const interface = dependencies_.interfaces.find(number);
   next_page_ = page.next;
   if (!page.next || interface == nullptr) {
@@ -168,6 +169,9 @@ void Giver::on_page(InterfaceNumber number, const link::SavedPage& page, bool is
       queue(Interface{interface->id().pkey, page.mtu}, interface->tun_descriptor());
       in_parts(interface->statics(), [this](auto part) { queue(Statics{std::move(part)}); });
       in_parts(page.send_groups, [this](auto part) { queue(SendGroups{std::move(part)}); });
+    }
+    if (version_ >= kVersionOfStations) {
+      in_parts(page.stations, [this](auto part) { queue(Stations{std::move(part)}); });
     }
     in_parts(page.neighbours, [this](auto part) { queue(Neighbours{std::move(part)}); });
   }

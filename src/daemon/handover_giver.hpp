@@ -57,7 +57,7 @@ class Giver {
   void on_hello(const Hello& hello);
   [[nodiscard]] std::optional<Refusal> obstacle(const Hello& hello, const Hello& own) const;
   void send_next();
-  void on_page(InterfaceNumber interface, const link::SavedPage& page, bool is_first);
+  void on_page(InterfaceNumber interface, const SavedCache& page, bool is_first);
   void on_ready(const Ready& ready);
   void on_timeout();
   void finish();
@@ -73,6 +73,7 @@ class Giver {
   State state_ = State::idle;
   std::unique_ptr<Peer> peer_;
   std::string peer_version_;
+  std::uint16_t version_ = kVersion;  ///< of the messages, which both speak
   std::deque<Outgoing> outgoing_;
   std::deque<InterfaceNumber> unsent_;              ///< the first one is being sent
   std::optional<link::NeighbourCursor> next_page_;  ///< of the first one

@@ -79,6 +79,14 @@ Disposition StationAddress::on_owned(MacAddress mac, StationOutput& out, TimePoi
   return become_reachable(now);
 }
 
+Disposition StationAddress::on_restored(bool is_router, StationOutput& out, TimePoint heard) {
+  if (!std::holds_alternative<New>(state_)) return Disposition::keep;  // what is known is newer
+  is_router_ = is_router;
+  heard_ = heard;
+  out.services.push_back({address_, is_router_, true});
+  return become(Reachable{}, heard_ + times_.reachable);
+}
+
 Disposition StationAddress::on_claimed(MacAddress mac, StationOutput& out, TimePoint now) {
   const bool is_same = mac == mac_;
   if (is_same) heard_ = now;

@@ -1,4 +1,5 @@
-// A page of addresses of stations, as the control protocol lists them.
+// Addresses of stations as values: a page, as the control protocol lists them, and what a daemon
+// hands over.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,15 @@ struct StationInfo {
   MacAddress mac;
   StationState state = StationState::unconfirmed;
   Duration idle{};  ///< since its last frame
+};
+
+/// An address that is served, for the next daemon of the interface.
+struct SavedStation {
+  IpAddress address;
+  MacAddress mac;
+  bool is_router = false;
+  Duration idle{};  ///< since its last frame
+  friend bool operator==(const SavedStation&, const SavedStation&) = default;
 };
 
 struct StationPage {

@@ -86,6 +86,15 @@ void StationTable::on_owned(MacAddress mac, const IpAddress& address, TimePoint 
   call(*entry, [&](StationAddress& e) { return e.on_owned(mac, out_, now); });
 }
 
+void StationTable::restore(const SavedStation& saved, TimePoint now) {
+  StationBudget* const of = station(saved.mac);
+  if (of == nullptr || addresses_.find(saved.address) != nullptr) return;
+  StationAddress* const entry = create(*of, saved.address);
+  if (entry == nullptr) return;
+  call(*entry,
+       [&](StationAddress& e) { return e.on_restored(saved.is_router, out_, now - saved.idle); });
+}
+
 bool StationTable::on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now) {
   StationAddress* const entry = addresses_.find(address);
   if (entry == nullptr) return false;
@@ -193,6 +202,16 @@ StationPage StationTable::list(std::uint32_t from, std::size_t limit, TimePoint 
   }
   page.next = slot;
   return page;
+}
+
+std::vector<SavedStation> StationTable::save(TimePoint now) const {
+  std::vector<SavedStation> saved;
+  std::uint32_t slot = 0;
+  while (const StationAddress* const entry = addresses_.next(slot)) {
+    if (!entry->is_served()) continue;
+    saved.push_back({entry->address(), entry->mac(), entry->is_router(), now - entry->heard()});
+  }
+  return saved;
 }
 
 }  // namespace ipoib::ethernet

@@ -45,6 +45,8 @@ class StationTable {
   StationAddress* on_owned(StationBudget& station, const IpAddress& address, TimePoint now);
   /// Calls on_owned() if there is an entry with this MAC.
   void on_owned(MacAddress mac, const IpAddress& address, TimePoint now);
+  /// Serves an address as another daemon has done; not if it is known here, or there is no room.
+  void restore(const SavedStation& saved, TimePoint now);
   /// A host of the fabric says that it has the address. Returns whether a station keeps it, at
   /// least for now.
   bool on_fabric(const IpAddress& address, const HwAddress& host, TimePoint now);
@@ -97,6 +99,8 @@ class StationTable {
   }
   /// At most `limit` addresses, from the slot `from` on.
   [[nodiscard]] StationPage list(std::uint32_t from, std::size_t limit, TimePoint now) const;
+  /// The addresses that are served.
+  [[nodiscard]] std::vector<SavedStation> save(TimePoint now) const;
 
  private:
   using Addresses = link::cache::EntryTable<StationAddress, &StationAddress::address>;

@@ -273,6 +273,13 @@ void Stations::on_host_changed(const std::vector<LinkAddress>& gone, TimePoint n
   settle(now);
 }
 
+void Stations::restore(std::span<const SavedStation> saved, TimePoint now) {
+  for (const SavedStation& each : saved) {
+    if (may_have(each.mac, each.address)) table_.restore(each, now);
+  }
+  settle(now);
+}
+
 void Stations::tick(TimePoint now) {
   table_.tick(now);
   multicast_.tick(now);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ethernet/fabric_requests.hpp"
@@ -60,6 +61,8 @@ class Stations {
   }
   /// The host's configuration has changed; its interfaces no longer have the addresses `gone`.
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
+  /// Serves what another daemon of the interface has served until now.
+  void restore(std::span<const SavedStation> saved, TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
     return std::min(table_.next_deadline(), multicast_.next_deadline());

@@ -89,6 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(interface.cache.neighbours.size() <= handover::Assembly::kMaxNeighbours);
     require(interface.statics.size() <= handover::Assembly::kMaxStatics);
     require(interface.cache.send_groups.size() <= handover::Assembly::kMaxSendGroups);
+    require(interface.cache.stations.size() <= handover::Assembly::kMaxStations);
     restore(interface.cache);
   }
   return 0;

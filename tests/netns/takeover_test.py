@@ -12,6 +12,7 @@ import hosts
 import streams
 from hosts import wait_until
 from monitor import Monitor
+from stations_test import Station
 
 
 class FastPings(hosts.Pings):
@@ -241,6 +242,30 @@ class Takeover(Successors):
         self.assertIn("ib0: exists", other.stderr)
         self.assertTrue(daemon.is_running())
         self.assertEqual(self.pid(), daemon.pid)
+
+
+class OfStations(Successors):
+    def stations_of_left(self):
+        found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "stations").stdout)
+        return {(one["address"], one["mac"], one["served"]) for one in found}
+
+    def test_a_silent_station_is_reached_at_once(self):
+        for host in self.left, self.right:
+            host.start("--ethernet")
+            host.bridge("ib0")
+            wait_until(host.has_carrier, "carrier")
+        station = Station(self.left, 11, "02:00:00:00:00:11")
+        peer = Station(self.right, 21, "02:00:00:00:00:21")
+        station.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+        wait_until(lambda: peer.reaches(station.address), "the peer reaches the station")
+        # It asks for nobody, and sends nothing that nobody has asked for.
+        station.run("ip", "neigh", "replace", peer.address, "lladdr", station.neighbour(peer.address), "dev", "eth0",
+                    "nud", "permanent")
+        served = self.stations_of_left()
+        self.assertIn((station.address, station.mac, True), served)
+        self.take_over("--ethernet", patiently=True)
+        self.assertLessEqual(served, self.stations_of_left())
+        self.assertTrue(peer.reaches(station.address), "by its first packet")
 
 
 class DiesInTheMiddle(Successors):

@@ -78,6 +78,7 @@ Result<bool> Assembly::add(Received&& received) {
           [&](Statics& statics) { return take(statics); },
           [&](Neighbours& neighbours) { return take(neighbours); },
           [&](SendGroups& groups) { return take(groups); },
+          [&](Stations& stations) { return take(stations); },
           [](const Hello&) -> Result<bool> { return out_of_place("a message out of place"); },
           [](const Ready&) -> Result<bool> { return out_of_place("a message out of place"); },
           [](const Released&) -> Result<bool> { return out_of_place("a message out of place"); },
@@ -110,6 +111,11 @@ Result<bool> Assembly::take(Neighbours& neighbours) {
 Result<bool> Assembly::take(SendGroups& groups) {
   if (current_ == nullptr) return out_of_place("groups without an interface");
   return append(current_->cache.send_groups, groups.mgids, kMaxSendGroups);
+}
+
+Result<bool> Assembly::take(Stations& stations) {
+  if (current_ == nullptr) return out_of_place("stations without an interface");
+  return append(current_->cache.stations, stations.stations, kMaxStations);
 }
 
 Hello hello_of(const verbs::Device& device, std::vector<PKey> pkeys) {

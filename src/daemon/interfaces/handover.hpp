@@ -4,7 +4,8 @@
 //   new                                     old
 //   Hello            ------------------->            on the socket "handover" of an interface
 //                    <-------------------   Offer, then for each interface: its TUN, statics,
-//                                           send-only groups, neighbours with paths; Complete
+//                                           send-only groups, stations, neighbours with paths;
+//                                           Complete
 //   opens the TUNs, but does not serve
 //   them (PumpMode::held); its links come
 //   up beside the old ones, with queue
@@ -13,8 +14,8 @@
 //                                           answers no ARP; tells subscribers, and closes its
 //                                           control sockets
 //                    <-------------------   Released
-//   serves the TUNs, and announces the      passes on what peers still send to its queue pairs;
-//   new queue pairs                         ends a few seconds later
+//   serves the TUNs and stations, and       passes on what peers still send to its queue pairs;
+//   announces the new queue pairs           ends a few seconds later
 //
 // The memberships in groups are counted by SharedMemberships, so the old daemon leaves none that
 // the new one has. If the new one dies, the old one goes on, or serves again. If the old one dies,
@@ -31,9 +32,9 @@
 #include "daemon/interfaces/handover_socket.hpp"
 #include "daemon/interfaces/partition_interface.hpp"
 #include "daemon/options/interface_plan.hpp"
+#include "daemon/pump/handover_steps.hpp"
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/log_fwd.hpp"
-#include "link/saved_cache.hpp"
 
 namespace ipoib::daemon {
 
@@ -43,7 +44,7 @@ struct HandedInterface {
   std::uint32_t mtu = 0;      ///< that the other daemon has set, in bytes; 0: none
   SharedNamespace home = {};  ///< of the TUN; null: that of the option --netns
   std::vector<control::StaticNeighbour> statics = {};
-  link::SavedPage cache = {};
+  SavedCache cache = {};
 };
 using HandedInterfaces = std::map<PKey, HandedInterface>;
 
@@ -55,6 +56,8 @@ class Assembly {
   static constexpr std::size_t kMaxNeighbours = 1048576;  ///< of an interface, as of --neighbours
   static constexpr std::size_t kMaxStatics = 2 * control::kMaxStaticNeighbours;
   static constexpr std::size_t kMaxSendGroups = 1024;
+  /// Addresses of stations of an interface: four for each of --ethernet-stations.
+  static constexpr std::size_t kMaxStations = 262144;
 
   /// Takes the next message. Returns whether it was the last one; the error is for the operator:
   /// that of a Refusal, or EPROTO.
@@ -67,6 +70,7 @@ class Assembly {
   [[nodiscard]] Result<bool> take(Statics& statics);
   [[nodiscard]] Result<bool> take(Neighbours& neighbours);
   [[nodiscard]] Result<bool> take(SendGroups& groups);
+  [[nodiscard]] Result<bool> take(Stations& stations);
 
   std::optional<Offer> offer_;
   HandedInterfaces interfaces_;

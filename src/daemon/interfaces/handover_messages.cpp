@@ -20,6 +20,7 @@ constexpr std::size_t kHeader = 8;
 constexpr std::size_t kAddress = 17;
 constexpr std::size_t kStaticRecord = kAddress + 1 + HwAddress::kSize;
 constexpr std::size_t kNeighbourRecord = kAddress + HwAddress::kSize + 16 + 1 + 8 + 8 + 8;
+constexpr std::size_t kStationRecord = kAddress + MacAddress::kSize + 1 + 8;
 static_assert(kHeader + 4 + kMaxRecords * kNeighbourRecord <= kMaxMessage);
 static_assert(kMaxInterfaces <= kMaxRecords);
 
@@ -142,6 +143,14 @@ void write(ByteWriter& out, const Neighbours& message) {
 }
 void write(ByteWriter& out, const SendGroups& groups) {
   write_list(out, groups.mgids, Gid::kSize, [&](const Gid& mgid) { out.bytes(mgid.bytes()); });
+}
+void write(ByteWriter& out, const Stations& message) {
+  write_list(out, message.stations, kStationRecord, [&](const auto& each) {
+    write_address(out, each.address);
+    out.bytes(each.mac.bytes());
+    out.u8(each.is_router ? 1 : 0);
+    write_duration(out, each.idle);
+  });
 }
 void write(ByteWriter& /*out*/, const Complete& /*message*/) {}
 void write(ByteWriter& out, const Ready& ready) { write_pkeys(out, ready.pkeys); }
@@ -293,6 +302,19 @@ void read(Input& in, SendGroups& groups) {
   read_list(in, Gid::kSize, kMaxRecords, [&groups](Input& one) {
     groups.mgids.emplace_back(one.bytes.array<Gid::kSize>());
     one.require(groups.mgids.back().is_multicast());
+  });
+}
+void read(Input& in, Stations& message) {
+  read_list(in, kStationRecord, kMaxRecords, [&message](Input& one) {
+    ethernet::SavedStation each;
+    each.address = read_address(one);
+    each.mac = MacAddress(one.bytes.array<MacAddress::kSize>());
+    const auto is_router = one.bytes.u8();
+    const auto idle = read_duration(one);
+    one.require(!each.mac.is_multicast() && is_router <= 1 && idle.has_value());
+    each.is_router = is_router == 1;
+    each.idle = idle.value_or(Duration{});
+    message.stations.push_back(each);
   });
 }
 void read(Input& /*in*/, Complete& /*message*/) {}

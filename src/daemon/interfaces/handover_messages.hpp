@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "control/neighbour_file.hpp"
+#include "ethernet/station_page.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/result.hpp"
@@ -24,7 +25,9 @@
 
 namespace ipoib::daemon::handover {
 
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
+/// The first version that has Stations.
+inline constexpr std::uint16_t kVersionOfStations = 2;
 /// The oldest version that this daemon can speak.
 inline constexpr std::uint16_t kOldestVersion = 1;
 
@@ -65,7 +68,8 @@ struct Interface {
   std::uint32_t mtu = 0;  ///< that the old daemon has set, in bytes; 0: none
   friend bool operator==(const Interface&, const Interface&) = default;
 };
-/// Static neighbours of the interface that was begun last. The next two messages are about it, too.
+/// Static neighbours of the interface that was begun last. Neighbours, SendGroups and Stations are
+/// about it, too.
 struct Statics {
   std::vector<control::StaticNeighbour> neighbours;
   friend bool operator==(const Statics&, const Statics&) = default;
@@ -91,8 +95,13 @@ struct Ready {
 struct Released {
   friend bool operator==(const Released&, const Released&) = default;
 };
+/// Addresses of stations behind the TAP that the old daemon serves.
+struct Stations {
+  std::vector<ethernet::SavedStation> stations;
+  friend bool operator==(const Stations&, const Stations&) = default;
+};
 using Message = std::variant<Hello, Refusal, Offer, Interface, Statics, Neighbours, SendGroups,
-                             Complete, Ready, Released>;
+                             Complete, Ready, Released, Stations>;
 
 /// At most kMaxMessage bytes. Cuts off texts that are too long. Requires at most kMaxRecords in
 /// each list.

@@ -295,7 +295,7 @@ std::vector<control::StaticNeighbour> Interface::statics() const {
   return dependencies_.neighbours.of(id_.pkey, tun_.name())->by_operator();
 }
 
-void Interface::save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) {
+void Interface::save(link::NeighbourCursor from, std::function<void(SavedCache)> done) {
   (void)to_interface_.post(SaveCache{from, std::move(done)});
 }
 

@@ -69,7 +69,7 @@ class Interface final : public PartitionInterface {
     return device_ != nullptr ? device_->descriptor() : dependencies_.trunk->tap();
   }
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override;
-  void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override;
+  void save(link::NeighbourCursor from, std::function<void(SavedCache)> done) override;
   void set_mode(PumpMode mode) override;
   void stop(StopReason why) override { control_.stop(std::move(why)); }
 

@@ -117,7 +117,7 @@ class PartitionInterface {
   /// The static neighbours that the operator has set.
   [[nodiscard]] virtual std::vector<control::StaticNeighbour> statics() const = 0;
   /// Calls `done` with a page of the link's cache, unless the interface ends or is too busy.
-  virtual void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) = 0;
+  virtual void save(link::NeighbourCursor from, std::function<void(SavedCache)> done) = 0;
   /// Only an active interface has control sockets. InterfaceOwner::on_mode() follows.
   virtual void set_mode(PumpMode mode) = 0;
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "daemon/pump/pump_mode.hpp"
+#include "ethernet/station_page.hpp"
 #include "link/saved_cache.hpp"
 
 namespace ipoib::daemon {
@@ -12,15 +14,20 @@ namespace ipoib::daemon {
 /// Neighbours that are saved at a time.
 inline constexpr std::size_t kSavedPage = 128;
 
+/// A page of the link's cache; the first one also has the stations of an Ethernet interface.
+struct SavedCache : link::SavedPage {
+  std::vector<ethernet::SavedStation> stations;
+};
+
 // --- From the control thread to the interface's -------------------------------------------------
-/// CacheSaved follows with the same `done` and one page of the link's cache.
+/// CacheSaved follows with the same `done` and one page.
 struct SaveCache {
   link::NeighbourCursor from;
-  std::function<void(link::SavedPage)> done;
+  std::function<void(SavedCache)> done;
 };
-/// What another daemon has saved, for when the link is up.
+/// What another daemon has saved: for when the link is up, and the stations for PumpMode::active.
 struct RestoreCache {
-  link::SavedPage saved;
+  SavedCache saved;
 };
 /// ModeReached follows.
 struct SetMode {
@@ -29,8 +36,8 @@ struct SetMode {
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct CacheSaved {
-  link::SavedPage page;
-  std::function<void(link::SavedPage)> done;
+  SavedCache page;
+  std::function<void(SavedCache)> done;
 };
 /// SetMode has taken effect. For PumpMode::held: the link is settled, and the cache restored.
 struct ModeReached {

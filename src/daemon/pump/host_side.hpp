@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "daemon/pump/shared_view.hpp"
@@ -50,6 +51,9 @@ class HostSide {
   /// The host's configuration has changed.
   void on_changed(const HostView& view, TimePoint now,
                   std::shared_ptr<link::HostRoutes> routes = nullptr);
+  /// The addresses of stations that are served, for the next daemon; none on a TUN.
+  [[nodiscard]] std::vector<ethernet::SavedStation> save_stations(TimePoint now) const;
+  void restore_stations(std::span<const ethernet::SavedStation> saved, TimePoint now);
   /// Null on a TUN.
   [[nodiscard]] const ethernet::View* ethernet() const {
     return shared_ ? &shared_->view() : nullptr;

@@ -145,7 +145,10 @@ void InterfaceLoop::take(ToInterface& message) {
             observe_ports();
           },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
-          [&](RestoreCache& m) { saved_ = std::move(m.saved); },
+          [&](RestoreCache& m) {
+            saved_stations_ = std::move(m.saved.stations);
+            saved_ = std::move(m.saved);
+          },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
       message);
 }
@@ -261,8 +264,9 @@ InterfaceState InterfaceLoop::state() {
 
 /// If the mailbox is full, the page is lost, and the handover with it.
 void InterfaceLoop::save_cache(SaveCache& message) {
-  auto page = link().save(message.from, kSavedPage, now_);
+  SavedCache page{link().save(message.from, kSavedPage, now_), {}};
   page.mtu = active().pump().allowed_mtu(page.mtu);
+  if (message.from.position == 0) page.stations = active().pump().host().save_stations(now_);
   (void)dependencies_.outbox.post(CacheSaved{std::move(page), std::move(message.done)});
 }
 
@@ -271,8 +275,15 @@ void InterfaceLoop::set_mode(PumpMode mode) {
     const bool is_idle = mode == PumpMode::active && &port != &active();
     port.pump().set_mode(is_idle ? PumpMode::standby : mode, now_);
   });
+  if (mode == PumpMode::active) restore_stations();
   show_speed();
   (void)dependencies_.outbox.post(ModeReached{mode});
+}
+
+/// The link announces their addresses, as peers know them with the other daemon's queue pair.
+void InterfaceLoop::restore_stations() {
+  active().pump().host().restore_stations(std::exchange(saved_stations_, {}), now_);
+  active().pump().drain(now_);
 }
 
 /// Restores the cache once the link is up, and then waits until its groups are joined.

@@ -267,11 +267,11 @@ TEST(Server, AddsItsOwnCounters) {
   for (const auto& each : counters) {
     if (each.name.starts_with("control_")) names.push_back(each.name);
   }
-  EXPECT_THAT(names, testing::ElementsAre("control_clients", "control_clients_refused",
-                                          "control_requests", "control_bad_requests",
-                                          "control_requests_denied", "control_requests_delayed",
-                                          "control_timeouts", "control_subscriptions",
-                                          "control_events_lost"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("control_clients", "control_clients_refused", "control_requests",
+                                   "control_bad_requests", "control_requests_denied",
+                                   "control_requests_delayed", "control_timeouts",
+                                   "control_subscriptions", "control_events_lost"));
 }
 
 TEST(Server, ReturnsTraceInPages) {

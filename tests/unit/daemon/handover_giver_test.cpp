@@ -25,15 +25,33 @@ class GiverTest : public HandoverFixture {
   }
   void connect() { giver.on_connection(std::move(own_end)); }
   /// The interface passes a page of its cache.
-  void save(const std::string& name, link::SavedPage page) {
+  void save(const std::string& name, SavedCache page) {
     by_name[name]->saving(std::move(page));
     poll();
   }
-  [[nodiscard]] static link::SavedPage page_of(std::size_t neighbours) {
-    link::SavedPage page;
+  [[nodiscard]] static SavedCache page_of(std::size_t neighbours) {
+    SavedCache page;
     page.neighbours.resize(neighbours);
     page.mtu = 2044;
     return page;
+  }
+  /// The number of stations that a peer of this version gets.
+  std::size_t stations_for(std::uint16_t version) {
+    connect();
+    Hello hello = own();
+    hello.newest = version;
+    peer_sends(hello);
+    auto page = page_of(1);
+    page.stations.resize(kMaxRecords + 1);
+    save("ib0", page);
+    save("ib0.8001", {});
+    const auto all = sent();
+    EXPECT_EQ(std::get<Offer>(all.at(0)).version, version);
+    std::size_t count = 0;
+    for (const auto& each : all) {
+      if (const auto* const some = std::get_if<Stations>(&each)) count += some->stations.size();
+    }
+    return count;
   }
   /// Up to the peer's turn.
   void offer() {
@@ -119,6 +137,12 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   EXPECT_EQ(descriptors, 2) << "that of each TUN";
   EXPECT_THAT(taken(), IsEmpty()) << "they are served as before";
 }
+
+TEST_F(GiverTest, HandsStationsOver) {
+  EXPECT_EQ(stations_for(kVersionOfStations), kMaxRecords + 1);
+}
+
+TEST_F(GiverTest, APeerThatDoesNotKnowStationsGetsNone) { EXPECT_EQ(stations_for(1), 0U); }
 
 TEST_F(GiverTest, WaitsUntilThePeerReads) {
   connect();
@@ -260,7 +284,7 @@ TEST_F(GiverTest, RefusesAnotherVersionAndSaysWhich) {
   other.oldest = kVersion + 1;
   other.newest = kVersion + 2;
   peer_sends(other);
-  expect_refusal(EPROTONOSUPPORT, "ipoibd 9.9 the versions 2 to 3: stop it first");
+  expect_refusal(EPROTONOSUPPORT, "ipoibd 9.9 the versions 3 to 4: stop it first");
 }
 
 TEST_F(GiverTest, SpeaksTheOlderOfTwoVersions) {

@@ -136,6 +136,17 @@ TEST_F(StationStates, Station_New_Owned) {
   EXPECT_EQ(asked() + out.checks.size(), 0U);
 }
 
+TEST_F(StationStates, Station_New_Restored) {
+  const auto heard = now - 1min;
+  expect(entry.on_restored(true, out, heard), StationState::reachable);
+  ASSERT_EQ(out.services.size(), 1U);
+  EXPECT_EQ(out.services[0].address, IpAddress(kAddress));
+  EXPECT_TRUE(out.services[0].is_router && out.services[0].on);
+  EXPECT_EQ(entry.heard(), heard) << "so a packet makes it suspect";
+  EXPECT_EQ(entry.deadline(), heard + times.reachable);
+  EXPECT_EQ(asked() + out.checks.size() + out.events.size(), 0U);
+}
+
 TEST_F(StationStates, Station_Unconfirmed_Seen) {
   be_unconfirmed();
   expect(seen(kOwner), StationState::unconfirmed);
@@ -238,6 +249,15 @@ TEST_F(StationStates, Station_Checking_Owned) {
   expect(owned(kOwner), StationState::reachable);
   EXPECT_EQ(service(), true);
   EXPECT_EQ(entry.deadline(), now + times.reachable);
+}
+
+TEST_F(StationStates, Station_Checking_Restored) {
+  be_checking();
+  const auto heard = entry.heard();
+  expect(entry.on_restored(true, out, now - 1h), StationState::checking);
+  EXPECT_EQ(entry.heard(), heard);
+  EXPECT_FALSE(entry.is_router());
+  expect_nothing();
 }
 
 TEST_F(StationStates, Station_Checking_Fabric) {

@@ -52,6 +52,50 @@ TEST_F(StationTableTest, ServesAnAddressThatIsClaimed) {
   EXPECT_EQ(addresses_of(1), 1U);
 }
 
+TEST_F(StationTableTest, WhatIsServedIsSavedAndServedAgain) {
+  serve(1, 1);
+  serve(1, 2);
+  table.set_router(*table.find(ip(2)), true);
+  serve(2, 3);
+  ASSERT_NE(see(3, 4), nullptr) << "not confirmed yet";
+  pass(2s);
+  auto saved = table.save(now);
+  std::ranges::sort(saved, {}, &SavedStation::address);
+  ASSERT_EQ(saved.size(), 3U);
+  EXPECT_EQ(saved[0].address, IpAddress(ip(1)));
+  EXPECT_EQ(saved[0].mac, mac(1));
+  EXPECT_EQ(saved[0].idle, now - table.find(ip(1))->heard());
+  EXPECT_FALSE(saved[0].is_router);
+  EXPECT_TRUE(saved[1].is_router);
+  EXPECT_EQ(saved[2].mac, mac(2));
+
+  StationTable next(kStations, HashKey{3, 4});
+  for (const auto& each : saved) next.restore(each, now);
+  auto again = next.save(now);
+  std::ranges::sort(again, {}, &SavedStation::address);
+  EXPECT_EQ(again, saved);
+  EXPECT_EQ(next.out().services.size(), 3U);
+  EXPECT_EQ(next.stations(), 2U);
+  now += StationTimes().reachable;
+  next.tick(now);
+  EXPECT_EQ(next.out().probes.size(), 3U) << "each is asked when it is due";
+}
+
+TEST_F(StationTableTest, WhatIsKnownOrBeyondALimitIsNotRestored) {
+  serve(1, 1);
+  table.restore({.address = ip(1), .mac = mac(2)}, now);
+  EXPECT_EQ(table.find(ip(1))->mac(), mac(1));
+  for (std::uint32_t i = 0; i < StationTable::kAddressesPerStation + 1; ++i) {
+    table.restore({.address = ip(100 + i), .mac = mac(1)}, now);
+  }
+  EXPECT_EQ(addresses_of(1), kStations * StationTable::kAddressesShare)
+      << "as many as the table has room for";
+  for (std::uint32_t i = 2; i <= kStations + 2; ++i) {
+    table.restore({.address = ip(200 + i), .mac = mac(i)}, now);
+  }
+  EXPECT_LE(table.stations(), kStations);
+}
+
 TEST_F(StationTableTest, ForgetsAStationThatDoesNotAnswer) {
   serve(1, 1);
   pass(10min);

@@ -53,7 +53,7 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] std::vector<control::StaticNeighbour> statics() const override {
     return static_neighbours;
   }
-  void save(link::NeighbourCursor from, std::function<void(link::SavedPage)> done) override {
+  void save(link::NeighbourCursor from, std::function<void(SavedCache)> done) override {
     note("save " + std::to_string(from.position));
     saving = std::move(done);
   }
@@ -74,7 +74,7 @@ class FakeInterface final : public PartitionInterface {
   std::vector<control::StaticNeighbour> static_neighbours;
   std::optional<IpAddress> host_address;
   std::function<void(control::Response)> resolving;  ///< of the last resolve()
-  std::function<void(link::SavedPage)> saving;       ///< of the last save()
+  std::function<void(SavedCache)> saving;            ///< of the last save()
 
  private:
   void on(const PortUpdate& update) {

@@ -51,7 +51,9 @@ std::vector<Message> messages() {
           SendGroups{{*Gid::parse("ff12:401b:ffff::16")}},
           Complete{},
           Ready{{kDefaultPKey}},
-          Released{}};
+          Released{},
+          Stations{{{Ipv4Address(0x0a2c0011), MacAddress(0x020000000011), false, 1500ms},
+                    {*Ipv6Address::parse("fe80::11"), MacAddress(0x020000000011), true, 0ms}}}};
 }
 
 TEST(HandoverMessagesTest, RoundTrip) {
@@ -126,6 +128,16 @@ TEST(HandoverMessagesTest, RefusesInvalidValues) {
   EXPECT_FALSE(parse(emit(Ready{{PKey(0x8000)}})));
   EXPECT_FALSE(parse(emit(Offer{1, 1, "", {{kRed, "a/b"}}, {}})));
   EXPECT_FALSE(parse(emit(SendGroups{{kGid}}))) << "not a group";
+  EXPECT_FALSE(parse(emit(Stations{{{Ipv4Address(1), kBroadcastMac, false, 1ms}}})));
+  auto station = emit(Stations{{{Ipv4Address(1), MacAddress(0x020000000011), true, 1ms}}});
+  constexpr std::size_t kIsRouterAt = 8 + 4 + 17 + 6;
+  ASSERT_EQ(station[kIsRouterAt], 1);
+  station[kIsRouterAt] = 2;
+  EXPECT_FALSE(parse(station));
+  station[kIsRouterAt] = 0;
+  EXPECT_TRUE(parse(station));
+  std::fill_n(station.end() - 8, 8, std::uint8_t{0xff});
+  EXPECT_FALSE(parse(station)) << "it must have been heard";
   EXPECT_FALSE(parse(emit(Hello{.oldest = 2, .newest = 1})));
   EXPECT_FALSE(parse(emit(Refusal{5000, ""})));
   auto bytes = emit(Statics{{{Ipv4Address(0x0a2c0002), kHardware, {}}}});

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "control/socket_folder.hpp"
+#include "daemon/options/options.hpp"
+#include "ethernet/station_table.hpp"
 #include "ipoib/ancillary_descriptors.hpp"
 #include "tests/support/emulator.hpp"
 #include "tests/unit/control/temporary_run_folder.hpp"
@@ -153,6 +155,7 @@ TEST_F(HandoverAssemblyTest, PutsTogetherWhatBelongsToAnInterface) {
   ASSERT_TRUE(begin(kRed));
   EXPECT_FALSE(*add(Statics{{{Ipv4Address(1), kGid, {}}}}));
   EXPECT_FALSE(*add(SendGroups{{kGid}}));
+  EXPECT_FALSE(*add(Stations{std::vector<ethernet::SavedStation>(2)}));
   EXPECT_TRUE(*add(Complete{}));
   auto& all = assembly.interfaces();
   ASSERT_EQ(all.size(), 2U);
@@ -162,6 +165,7 @@ TEST_F(HandoverAssemblyTest, PutsTogetherWhatBelongsToAnInterface) {
   EXPECT_TRUE(all[kRed].cache.neighbours.empty());
   EXPECT_EQ(all[kRed].statics.size(), 1U);
   EXPECT_EQ(all[kRed].cache.send_groups.size(), 1U);
+  EXPECT_EQ(all[kRed].cache.stations.size(), 2U);
 }
 
 TEST_F(HandoverAssemblyTest, RefusesWhatIsOutOfPlace) {
@@ -173,6 +177,7 @@ TEST_F(HandoverAssemblyTest, RefusesWhatIsOutOfPlace) {
   EXPECT_FALSE(add(some)) << "no interface";
   EXPECT_FALSE(add(Statics{{{Ipv4Address(1), kGid, {}}}}));
   EXPECT_FALSE(add(SendGroups{{kGid}}));
+  EXPECT_FALSE(add(Stations{std::vector<ethernet::SavedStation>(1)}));
   EXPECT_FALSE(add(Interface{kRed, 0})) << "without its TUN";
   ASSERT_TRUE(begin(kRed));
   EXPECT_FALSE(begin(kRed)) << "the same partition";
@@ -209,6 +214,11 @@ TEST_F(HandoverAssemblyTest, EverythingIsBounded) {
   const Statics statics{std::vector<control::StaticNeighbour>(kMaxRecords)};
   for (count = 0; add(statics);) ASSERT_LE(count += kMaxRecords, Assembly::kMaxStatics);
   EXPECT_EQ(count, Assembly::kMaxStatics);
+  const Stations stations{std::vector<ethernet::SavedStation>(kMaxRecords)};
+  for (count = 0; add(stations);) ASSERT_LE(count += kMaxRecords, Assembly::kMaxStations);
+  EXPECT_EQ(count, Assembly::kMaxStations);
+  static_assert(Assembly::kMaxStations ==
+                Options::kMaxStations * ethernet::StationTable::kAddressesShare);
 }
 
 }  // namespace

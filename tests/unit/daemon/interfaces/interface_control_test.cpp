@@ -732,9 +732,9 @@ TEST_F(InterfaceControlTest, PassesOnModesAndPagesOfTheCache) {
   run_until([this] { return !modes.empty(); });
   EXPECT_THAT(modes, ElementsAre(PumpMode::retired));
   std::uint32_t mtu = 0;
-  link::SavedPage page;
+  SavedCache page;
   page.mtu = 2044;
-  from_interface(CacheSaved{page, [&mtu](const link::SavedPage& saved) { mtu = saved.mtu; }});
+  from_interface(CacheSaved{page, [&mtu](const SavedCache& saved) { mtu = saved.mtu; }});
   run_until([&mtu] { return mtu != 0; });
   EXPECT_EQ(mtu, 2044U);
 }

@@ -438,8 +438,8 @@ class HeldLoopTest : public InterfaceLoopTest {
     };
     run();
   }
-  [[nodiscard]] static link::SavedPage saved() {
-    link::SavedPage page;
+  [[nodiscard]] static SavedCache saved() {
+    SavedCache page;
     page.neighbours.push_back({.address = Ipv4Address(0x0a2c0002),
                                .hardware = link::hardware(0x22, 2),
                                .path = {.attributes = {.dlid = Lid(7), .sl = {}}, .mtu = 2048}});
@@ -490,7 +490,7 @@ TEST_F(InterfaceLoopTest, ConfirmsAChangedMode) {
 
 TEST_F(InterfaceLoopTest, SavesTheCacheWithTheMtuOfTheInterface) {
   bool called = false;
-  post(SaveCache{{}, [&called](link::SavedPage) { called = true; }});
+  post(SaveCache{{}, [&called](SavedCache) { called = true; }});
   run();
   const auto at = std::ranges::find_if(
       answers, [](const auto& each) { return std::holds_alternative<CacheSaved>(each); });
