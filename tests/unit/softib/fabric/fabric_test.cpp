@@ -9,12 +9,14 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "softib/fabric/checked_way.hpp"
 #include "softib/fabric/fabric_layout.hpp"
 #include "softib/fabric/shared_file.hpp"
 #include "temporary_folder.hpp"
+#include "two_level_tree.hpp"
 
 namespace softib::fabric {
 namespace {
@@ -38,6 +40,9 @@ subnet::Node make_node(const std::string& name, std::uint16_t lid) {
   node.port.speed = 32;
   node.port.reregister_count = 0xfedc;
   node.port.losses = 0xba98;
+  node.port.generation = 0x1234;
+  node.port.operational_vls = 3;
+  node.port.vl_capability = 4;
   for (std::size_t i = 0; i < node.port.pkeys.size(); ++i) {
     node.port.pkeys[i] = PKey(static_cast<std::uint16_t>(0x8000 + i * 7));
   }
@@ -523,6 +528,80 @@ TEST_F(FabricTest, ANewWriterAdoptsTheState) {
   ASSERT_EQ(all.groups.size(), 1U);
   EXPECT_EQ(all.groups[0].mlid, Lid(0xc001));
   EXPECT_EQ(out.epoch(5, 0), 1U);
+}
+
+/// The counts, tables and ports of each switch, with values that differ from each other.
+TEST_F(FabricTest, ANewWriterReadsTheSwitchesAsTheyWere) {
+  config_.topology = test::two_level_tree();
+  subnet::Switches before(config_);
+  const SwitchCount count{before.size(), before[0].last_port()};
+  std::uint16_t next = 1;
+  for (SwitchIndex i = 0; i < before.size(); ++i) {
+    auto& at = before[i];
+    at.node.port = make_node("", static_cast<std::uint16_t>(i + 50)).port;
+    at.has_changed = true;
+    for (SwitchPort number = 1; number <= at.last_port(); ++number, ++next) {
+      auto& port = at.ports[number];
+      const auto low = static_cast<std::uint8_t>(next);
+      port.width = low;
+      port.speed = static_cast<std::uint8_t>(low + 1);
+      port.mtu = static_cast<std::uint8_t>(1 + next % 5);
+      port.operational_vls = static_cast<std::uint8_t>(1 + next % 4);
+      port.is_plugged_in = next % 2 == 0;
+      port.faults = {.loss = next, .delay = static_cast<std::uint16_t>(next + 100)};
+      port.filter = {.inbound = next % 3 == 0, .outbound = next % 4 == 0, .pkeys = {}};
+      for (std::size_t k = 0; k < port.filter.pkeys.size(); ++k) {
+        port.filter.pkeys[k] = PKey(static_cast<std::uint16_t>(0x8000 + next * 40 + k));
+      }
+      port.links_lost = next * 70'000U;
+    }
+    for (std::uint16_t lid = 0; lid < subnet::kUnicastLids; lid += 501) {
+      at.routes.set(Lid(lid), static_cast<SwitchPort>(1 + (lid + i) % 4));
+    }
+    for (const std::size_t group : {std::size_t{0}, std::size_t{7}, kMaxGroups - 1}) {
+      at.groups.set(group, PortSet().set((group + i) % 4));
+    }
+  }
+  {
+    auto out = FabricWriter::create_or_adopt(path_, count).value();
+    for (const auto& change : before.take_changes()) out.set_switch(before[change.index], change);
+    for (const std::size_t group : {std::size_t{0}, kMaxGroups - 1}) {
+      out.set_group(subnet::group_lid(group), make_group({group % 5}));
+    }
+  }
+  const auto all = FabricWriter::create_or_adopt(path_, count)->snapshot();
+  ASSERT_EQ(all.switches.size(), before.size());
+  for (SwitchIndex i = 0; i < before.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto& [node, ports, routes, groups] = all.switches[i];
+    const auto& from = std::as_const(before)[i];
+    EXPECT_EQ(node.name, from.node.name);
+    EXPECT_EQ(node.port, from.node.port);
+    ASSERT_EQ(ports.size(), from.ports.size());
+    for (SwitchPort number = 1; number <= from.last_port(); ++number) {
+      SCOPED_TRACE(number);
+      const auto& [read, wrote] = std::tie(ports[number], from.ports[number]);
+      EXPECT_EQ(read.peer, wrote.peer);
+      EXPECT_EQ((std::tuple(read.width, read.speed, read.mtu, read.operational_vls)),
+                (std::tuple(wrote.width, wrote.speed, wrote.mtu, wrote.operational_vls)));
+      EXPECT_EQ(read.is_plugged_in, wrote.is_plugged_in);
+      EXPECT_EQ(read.faults, wrote.faults);
+      EXPECT_EQ(read.filter, wrote.filter);
+      EXPECT_EQ(read.links_lost, wrote.links_lost);
+    }
+    for (std::size_t lid = 0; lid < subnet::kUnicastLids; ++lid) {
+      const Lid each(static_cast<std::uint16_t>(lid));
+      ASSERT_EQ(routes.at(each), from.routes.at(each)) << lid;
+    }
+    for (std::size_t group = 0; group < kMaxGroups; ++group) {
+      ASSERT_EQ(groups.at(group), from.groups.at(group)) << group;
+    }
+  }
+  ASSERT_EQ(all.groups.size(), 2U);
+  EXPECT_EQ(all.groups[0].mlid, subnet::group_lid(0));
+  EXPECT_EQ(all.groups[0].forwarding, make_group({0}));
+  EXPECT_EQ(all.groups[1].mlid, subnet::group_lid(kMaxGroups - 1));
+  EXPECT_EQ(all.groups[1].forwarding, make_group({(kMaxGroups - 1) % 5}));
 }
 
 // States that kill -9 can leave.
