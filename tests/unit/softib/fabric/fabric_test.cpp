@@ -444,6 +444,13 @@ TEST(FabricLayoutTest, APartOfAnotherViolationIsNoticed) {
   }
 }
 
+TEST(FabricLayoutTest, AnHcaBeyondTheTableIsNoPeer) {
+  subnet::Peer peer{.kind = subnet::Peer::Kind::node, .index = 7, .port = 1, .hca = kMaxNodes - 1};
+  EXPECT_EQ(decode_peer(encode(peer), {}), peer);
+  peer.hca = kMaxNodes;
+  EXPECT_EQ(decode_peer(encode(peer), {}), subnet::Peer());
+}
+
 TEST(FabricLayoutTest, APortOfASwitchKeepsEachAttribute) {
   subnet::ExternalPort port;
   port.width = 8;

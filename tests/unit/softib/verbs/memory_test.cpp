@@ -210,8 +210,10 @@ TEST_F(MemoryTest, AdviceIsChecked) {
   EXPECT_EQ(ibv_advise_mr(near_.pd, kWrite, 0, &other, 1), EINVAL);
   other.length = 9;
   EXPECT_EQ(ibv_advise_mr(near_.pd, kRead, 0, &other, 1), EINVAL);
-  other = {pages.address(0) - 1, 2, mr->lkey};
-  EXPECT_EQ(ibv_advise_mr(near_.pd, kRead, 0, &other, 1), EINVAL);
+  for (const auto first : {pages.address(0) - 1, pages.address(2 * TwoPages::kPage) + 1}) {
+    other = {first, 2, mr->lkey};
+    EXPECT_EQ(ibv_advise_mr(near_.pd, kRead, 0, &other, 1), EINVAL);
+  }
   auto* const another = ibv_alloc_pd(near_.context);
   EXPECT_EQ(ibv_advise_mr(another, kRead, 0, &sge, 1), EINVAL);
   pages.unmap_second();
@@ -254,6 +256,9 @@ TEST_F(MemoryTest, WindowsBelongToAContextAndADomain) {
   EXPECT_EQ(ibv_alloc_mw(near_.pd, static_cast<ibv_mw_type>(3)), nullptr);
   EXPECT_EQ(errno, EINVAL);
   mw->rkey = ibv_inc_rkey(mw->rkey);  // as programs may do after they have bound it
+  const auto handle = std::exchange(mw->handle, 0);
+  EXPECT_EQ(ibv_dealloc_mw(mw), EINVAL);
+  mw->handle = handle;
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
@@ -307,6 +312,11 @@ TEST_F(MemoryTest, RegionsOfDeviceMemoryAreZeroBased) {
   ASSERT_NE(mr, nullptr);
   EXPECT_NE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, near_.memory.data(), 8, 0),
             0);
+  EXPECT_EQ(mr->addr, nullptr);
+  auto* const pd = ibv_alloc_pd(near_.context);
+  EXPECT_NE(pd->handle, near_.pd->handle);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
   EXPECT_EQ(ibv_free_dm(dm), EBUSY);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(ibv_free_dm(dm), 0);

@@ -89,6 +89,7 @@ TEST_F(ObjectsTest, QueriesThePortTables) {
   EXPECT_EQ(pkey, 0xffff);
   EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, pkey), 0);
   EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, to_network(std::uint16_t{0x8001})), -1);
+  EXPECT_EQ(ibv_get_pkey_index(near_.context, 2, pkey), -1);
   EXPECT_EQ(ibv_query_pkey(near_.context, 1, -1, &pkey), -1);
   EXPECT_EQ(ibv_query_pkey(near_.context, 1, static_cast<int>(kPKeyTableSize), &pkey), -1);
 
@@ -437,9 +438,12 @@ TEST(Verb, TurnsExceptionsIntoErrors) {
     return verbs::verb([&]() -> Result<void> { throw exception; });
   };
   EXPECT_EQ(throwing(std::bad_alloc()), ENOMEM);
+  EXPECT_STREQ(softibdv_last_error(), "operator(): ENOMEM: no memory");
   EXPECT_EQ(throwing(std::runtime_error("")), EIO);
-  EXPECT_EQ(throwing(std::system_error(EMFILE, std::generic_category())), EMFILE);
+  EXPECT_STREQ(softibdv_last_error(), "operator(): EIO: an unexpected exception");
+  EXPECT_EQ(throwing(std::system_error(EMFILE, std::generic_category(), "epoll")), EMFILE);
   EXPECT_EQ(errno, EMFILE);
+  EXPECT_STREQ(softibdv_last_error(), "operator(): EMFILE: epoll: Too many open files");
   EXPECT_EQ(verbs::verb([]() -> Result<int*> { throw std::bad_alloc(); }), nullptr);
   EXPECT_EQ(errno, ENOMEM);
 }

@@ -163,7 +163,7 @@ TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   ibv_qp_init_attr_ex init{};
   init.send_cq = near_.cq;
   init.recv_cq = near_.cq;
-  init.cap = {64, 64, 2, 2, 64};
+  init.cap = {100, 90, 2, 3, 64};
   init.qp_type = IBV_QPT_UD;
   init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   init.pd = near_.pd;
@@ -218,9 +218,14 @@ TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   std::array<ibv_data_buf, 2> too_long_together{{{too_long.data(), 33}, {too_long.data(), 32}}};
   ibv_wr_set_inline_data_list(qp, too_long_together.size(), too_long_together.data());
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
-  ibv_wr_start(qp);
-  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);  // there is no request
-  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  for (const auto& set : std::initializer_list<std::function<void()>>{
+           [&] { ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey); },
+           [&] { ibv_wr_set_sge(qp, sge.lkey, sge.addr, 3); },
+           [&] { ibv_wr_set_inline_data(qp, too_long.data(), 4); }}) {
+    ibv_wr_start(qp);
+    set();  // there is no request
+    EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  }
   // The next batch has nothing of them.
   ibv_wr_start(qp);
   qp->wr_id = 23;

@@ -49,6 +49,12 @@ TEST_F(XrcVerbsTest, DomainsOfOneFileAreOne) {
   ASSERT_TRUE(one != nullptr && two != nullptr);
   EXPECT_EQ(open_domain(file, O_CREAT | O_EXCL), nullptr);
   EXPECT_EQ(errno, EINVAL);
+  std::string other_path = ::testing::TempDir() + "softib-xrc-XXXXXX";
+  const int other = ::mkstemp(other_path.data());
+  ASSERT_GE(other, 0);
+  ::unlink(other_path.c_str());
+  EXPECT_EQ(open_domain(other, 0), nullptr) << "another file";
+  ::close(other);
   auto attr = queue_attributes(one);
   auto* const srq = ibv_create_srq_ex(far_.context, &attr);
   ASSERT_NE(srq, nullptr);
