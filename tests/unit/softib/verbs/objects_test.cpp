@@ -435,15 +435,15 @@ TEST(EnumStrings, NamesKnownAndUnknownValues) {
 TEST(Verb, TurnsExceptionsIntoErrors) {
   using ipoib::Result;
   const auto throwing = [](auto exception) {
-    return verbs::verb([&]() -> Result<void> { throw exception; });
+    return verbs::verb([&]() -> Result<void> { throw exception; }, "ibv_x");
   };
   EXPECT_EQ(throwing(std::bad_alloc()), ENOMEM);
-  EXPECT_STREQ(softibdv_last_error(), "operator(): ENOMEM: no memory");
+  EXPECT_STREQ(softibdv_last_error(), "ibv_x: ENOMEM: no memory");
   EXPECT_EQ(throwing(std::runtime_error("")), EIO);
-  EXPECT_STREQ(softibdv_last_error(), "operator(): EIO: an unexpected exception");
+  EXPECT_STREQ(softibdv_last_error(), "ibv_x: EIO: an unexpected exception");
   EXPECT_EQ(throwing(std::system_error(EMFILE, std::generic_category(), "epoll")), EMFILE);
   EXPECT_EQ(errno, EMFILE);
-  EXPECT_STREQ(softibdv_last_error(), "operator(): EMFILE: epoll: Too many open files");
+  EXPECT_STREQ(softibdv_last_error(), "ibv_x: EMFILE: epoll: Too many open files");
   EXPECT_EQ(verbs::verb([]() -> Result<int*> { throw std::bad_alloc(); }), nullptr);
   EXPECT_EQ(errno, ENOMEM);
 }
