@@ -172,6 +172,7 @@ void Giver::on_page(InterfaceNumber number, const SavedCache& page, bool is_firs
     }
     if (version_ >= kVersionOfStations) {
       in_parts(page.stations, [this](auto part) { queue(Stations{std::move(part)}); });
+      in_parts(page.station_groups, [this](auto part) { queue(StationGroups{std::move(part)}); });
     }
     in_parts(page.neighbours, [this](auto part) { queue(Neighbours{std::move(part)}); });
   }

@@ -80,7 +80,7 @@ Disposition StationAddress::on_owned(MacAddress mac, StationOutput& out, TimePoi
 }
 
 Disposition StationAddress::on_restored(bool is_router, StationOutput& out, TimePoint heard) {
-  if (!std::holds_alternative<New>(state_)) return Disposition::keep;  // what is known is newer
+  assert(std::holds_alternative<New>(state_));
   is_router_ = is_router;
   heard_ = heard;
   out.services.push_back({address_, is_router_, true});

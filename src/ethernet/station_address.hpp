@@ -108,6 +108,7 @@ class StationAddress : public link::cache::Timed, public StationListHook {
   /// An interface of the host with this MAC has the address: nobody is asked.
   [[nodiscard]] Disposition on_owned(MacAddress mac, StationOutput& out, TimePoint now);
   /// Another daemon has served the address until now, and has last heard the station at `heard`.
+  /// Requires that the entry is new.
   [[nodiscard]] Disposition on_restored(bool is_router, StationOutput& out, TimePoint heard);
   /// A host of the fabric says that it has the address.
   [[nodiscard]] Disposition on_fabric(const HwAddress& host, StationOutput& out, TimePoint now);

@@ -114,6 +114,13 @@ TimePoint StationGroups::next_deadline() const {
   return std::min({first_expiry_, query_at_, join_at_});
 }
 
+std::vector<SavedGroup> StationGroups::save() const {
+  std::vector<SavedGroup> out;
+  out.reserve(members_.size());
+  for (const auto& [group, member] : members_) out.push_back({group, member.station});
+  return out;
+}
+
 std::vector<IpAddress> StationGroups::all() const {
   std::vector<IpAddress> out;
   out.reserve(members_.size());

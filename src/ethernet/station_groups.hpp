@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ethernet/station_page.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/keyed_hash.hpp"
 #include "ipoib/mac_address.hpp"
@@ -59,6 +60,8 @@ class StationGroups {
   [[nodiscard]] TimePoint next_deadline() const;
   /// Whether somebody listens to the group; also true of a group whose join waits.
   [[nodiscard]] bool contains(const IpAddress& group) const { return members_.contains(group); }
+  /// All groups, for the next daemon, in no order.
+  [[nodiscard]] std::vector<SavedGroup> save() const;
   /// The groups to be joined now.
   [[nodiscard]] std::vector<IpAddress> all() const;
   /// Changes with all().

@@ -45,6 +45,12 @@ class StationMulticast {
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return groups_.next_deadline(); }
 
+  /// The groups of reports, for the next daemon: its restore() takes them for reports.
+  [[nodiscard]] std::vector<SavedGroup> save() const { return groups_.save(); }
+  void restore(const SavedGroup& saved, TimePoint now) {
+    on_memberships(saved.station, {{saved.group, true}}, now);
+  }
+
   // --- Output ----------------------------------------------------------------------------------
   /// The groups that the link is to be a member of for the stations, if they have changed since the
   /// last call.

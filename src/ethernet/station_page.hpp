@@ -29,6 +29,13 @@ struct SavedStation {
   friend bool operator==(const SavedStation&, const SavedStation&) = default;
 };
 
+/// A group that stations listen to, and the one that is charged for it.
+struct SavedGroup {
+  IpAddress group;
+  MacAddress station;
+  friend bool operator==(const SavedGroup&, const SavedGroup&) = default;
+};
+
 struct StationPage {
   std::vector<StationInfo> stations;
   std::optional<std::uint32_t> next;

@@ -63,6 +63,9 @@ class Stations {
   void on_host_changed(const std::vector<LinkAddress>& gone, TimePoint now);
   /// Serves what another daemon of the interface has served until now.
   void restore(std::span<const SavedStation> saved, TimePoint now);
+  void restore(std::span<const SavedGroup> saved, TimePoint now) {
+    for (const SavedGroup& each : saved) multicast_.restore(each, now);
+  }
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const {
     return std::min(table_.next_deadline(), multicast_.next_deadline());

@@ -90,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(interface.statics.size() <= handover::Assembly::kMaxStatics);
     require(interface.cache.send_groups.size() <= handover::Assembly::kMaxSendGroups);
     require(interface.cache.stations.size() <= handover::Assembly::kMaxStations);
+    require(interface.cache.station_groups.size() <= handover::Assembly::kMaxStationGroups);
     restore(interface.cache);
   }
   return 0;

@@ -245,6 +245,10 @@ class Takeover(Successors):
 
 
 class OfStations(Successors):
+    def groups_at_left(self):
+        shown = json.loads(self.left.run(hosts.program("ibarp"), "--json", "groups", "dev", "ib0").stdout)
+        return {group.get("address") for group in shown if group["membership"] == "full"}
+
     def stations_of_left(self):
         found = json.loads(self.left.run(hosts.program("ibarp"), "--json", "stations").stdout)
         return {(one["address"], one["mac"], one["served"]) for one in found}
@@ -258,13 +262,18 @@ class OfStations(Successors):
         peer = Station(self.right, 21, "02:00:00:00:00:21")
         station.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
         wait_until(lambda: peer.reaches(station.address), "the peer reaches the station")
+        station.run("ip", "addr", "add", "239.1.2.3/32", "dev", "eth0", "autojoin")
+        wait_until(lambda: "239.1.2.3" in self.groups_at_left(), "the link is in the station's group")
         # It asks for nobody, and sends nothing that nobody has asked for.
         station.run("ip", "neigh", "replace", peer.address, "lladdr", station.neighbour(peer.address), "dev", "eth0",
                     "nud", "permanent")
         served = self.stations_of_left()
         self.assertIn((station.address, station.mac, True), served)
-        self.take_over("--ethernet", patiently=True)
+        before = self.start_new("--ethernet")
+        wait_until(self.is_served, "the new one serves")
         self.assertLessEqual(served, self.stations_of_left())
+        self.assertIn("239.1.2.3", self.groups_at_left())
+        wait_until(lambda: not before.is_running(), "the old one ends")
         self.assertTrue(peer.reaches(station.address), "by its first packet")
 
 

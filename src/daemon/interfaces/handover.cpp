@@ -79,6 +79,7 @@ Result<bool> Assembly::add(Received&& received) {
           [&](Neighbours& neighbours) { return take(neighbours); },
           [&](SendGroups& groups) { return take(groups); },
           [&](Stations& stations) { return take(stations); },
+          [&](StationGroups& groups) { return take(groups); },
           [](const Hello&) -> Result<bool> { return out_of_place("a message out of place"); },
           [](const Ready&) -> Result<bool> { return out_of_place("a message out of place"); },
           [](const Released&) -> Result<bool> { return out_of_place("a message out of place"); },
@@ -116,6 +117,11 @@ Result<bool> Assembly::take(SendGroups& groups) {
 Result<bool> Assembly::take(Stations& stations) {
   if (current_ == nullptr) return out_of_place("stations without an interface");
   return append(current_->cache.stations, stations.stations, kMaxStations);
+}
+
+Result<bool> Assembly::take(StationGroups& groups) {
+  if (current_ == nullptr) return out_of_place("groups without an interface");
+  return append(current_->cache.station_groups, groups.groups, kMaxStationGroups);
 }
 
 Hello hello_of(const verbs::Device& device, std::vector<PKey> pkeys) {

@@ -58,6 +58,7 @@ class Assembly {
   static constexpr std::size_t kMaxSendGroups = 1024;
   /// Addresses of stations of an interface: four for each of --ethernet-stations.
   static constexpr std::size_t kMaxStations = 262144;
+  static constexpr std::size_t kMaxStationGroups = 1024;
 
   /// Takes the next message. Returns whether it was the last one; the error is for the operator:
   /// that of a Refusal, or EPROTO.
@@ -71,6 +72,7 @@ class Assembly {
   [[nodiscard]] Result<bool> take(Neighbours& neighbours);
   [[nodiscard]] Result<bool> take(SendGroups& groups);
   [[nodiscard]] Result<bool> take(Stations& stations);
+  [[nodiscard]] Result<bool> take(StationGroups& groups);
 
   std::optional<Offer> offer_;
   HandedInterfaces interfaces_;

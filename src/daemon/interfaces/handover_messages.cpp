@@ -21,6 +21,7 @@ constexpr std::size_t kAddress = 17;
 constexpr std::size_t kStaticRecord = kAddress + 1 + HwAddress::kSize;
 constexpr std::size_t kNeighbourRecord = kAddress + HwAddress::kSize + 16 + 1 + 8 + 8 + 8;
 constexpr std::size_t kStationRecord = kAddress + MacAddress::kSize + 1 + 8;
+constexpr std::size_t kStationGroupRecord = kAddress + MacAddress::kSize;
 static_assert(kHeader + 4 + kMaxRecords * kNeighbourRecord <= kMaxMessage);
 static_assert(kMaxInterfaces <= kMaxRecords);
 
@@ -152,6 +153,12 @@ void write(ByteWriter& out, const Stations& message) {
     write_duration(out, each.idle);
   });
 }
+void write(ByteWriter& out, const StationGroups& message) {
+  write_list(out, message.groups, kStationGroupRecord, [&](const auto& each) {
+    write_address(out, each.group);
+    out.bytes(each.station.bytes());
+  });
+}
 void write(ByteWriter& /*out*/, const Complete& /*message*/) {}
 void write(ByteWriter& out, const Ready& ready) { write_pkeys(out, ready.pkeys); }
 void write(ByteWriter& /*out*/, const Released& /*message*/) {}
@@ -186,6 +193,13 @@ IpAddress read_address(Input& in) {
 
 HwAddress read_hardware(Input& in) {
   return HwAddress::from_bytes(in.bytes.array<HwAddress::kSize>());
+}
+
+/// Of a station.
+MacAddress read_mac(Input& in) {
+  const MacAddress mac(in.bytes.array<MacAddress::kSize>());
+  in.require(!mac.is_multicast());
+  return mac;
 }
 
 std::optional<Duration> read_duration(Input& in) {
@@ -308,13 +322,20 @@ void read(Input& in, Stations& message) {
   read_list(in, kStationRecord, kMaxRecords, [&message](Input& one) {
     ethernet::SavedStation each;
     each.address = read_address(one);
-    each.mac = MacAddress(one.bytes.array<MacAddress::kSize>());
+    each.mac = read_mac(one);
     const auto is_router = one.bytes.u8();
     const auto idle = read_duration(one);
-    one.require(!each.mac.is_multicast() && is_router <= 1 && idle.has_value());
+    one.require(is_router <= 1 && idle.has_value());
     each.is_router = is_router == 1;
     each.idle = idle.value_or(Duration{});
     message.stations.push_back(each);
+  });
+}
+void read(Input& in, StationGroups& message) {
+  read_list(in, kStationGroupRecord, kMaxRecords, [&message](Input& one) {
+    const auto group = read_address(one);
+    message.groups.push_back({group, read_mac(one)});
+    one.require(std::visit([](const auto& any) { return any.is_multicast(); }, group));
   });
 }
 void read(Input& /*in*/, Complete& /*message*/) {}

@@ -26,7 +26,7 @@
 namespace ipoib::daemon::handover {
 
 inline constexpr std::uint16_t kVersion = 2;
-/// The first version that has Stations.
+/// The first version that has Stations and StationGroups.
 inline constexpr std::uint16_t kVersionOfStations = 2;
 /// The oldest version that this daemon can speak.
 inline constexpr std::uint16_t kOldestVersion = 1;
@@ -68,8 +68,8 @@ struct Interface {
   std::uint32_t mtu = 0;  ///< that the old daemon has set, in bytes; 0: none
   friend bool operator==(const Interface&, const Interface&) = default;
 };
-/// Static neighbours of the interface that was begun last. Neighbours, SendGroups and Stations are
-/// about it, too.
+/// Static neighbours of the interface that was begun last. Neighbours, SendGroups, Stations and
+/// StationGroups are about it, too.
 struct Statics {
   std::vector<control::StaticNeighbour> neighbours;
   friend bool operator==(const Statics&, const Statics&) = default;
@@ -100,8 +100,13 @@ struct Stations {
   std::vector<ethernet::SavedStation> stations;
   friend bool operator==(const Stations&, const Stations&) = default;
 };
+/// Multicast groups that they listen to.
+struct StationGroups {
+  std::vector<ethernet::SavedGroup> groups;
+  friend bool operator==(const StationGroups&, const StationGroups&) = default;
+};
 using Message = std::variant<Hello, Refusal, Offer, Interface, Statics, Neighbours, SendGroups,
-                             Complete, Ready, Released, Stations>;
+                             Complete, Ready, Released, Stations, StationGroups>;
 
 /// At most kMaxMessage bytes. Cuts off texts that are too long. Requires at most kMaxRecords in
 /// each list.

@@ -17,6 +17,7 @@ inline constexpr std::size_t kSavedPage = 128;
 /// A page of the link's cache; the first one also has the stations of an Ethernet interface.
 struct SavedCache : link::SavedPage {
   std::vector<ethernet::SavedStation> stations;
+  std::vector<ethernet::SavedGroup> station_groups;
 };
 
 // --- From the control thread to the interface's -------------------------------------------------

@@ -80,18 +80,6 @@ std::vector<Frame>& HostSide::received_in_standby(TimePoint now) {
   return link_.to_host();
 }
 
-std::vector<ethernet::SavedStation> HostSide::save_stations(TimePoint now) const {
-  const ethernet::Stations* const stations = view_ ? view_->stations() : nullptr;
-  return stations == nullptr ? std::vector<ethernet::SavedStation>() : stations->table().save(now);
-}
-
-void HostSide::restore_stations(std::span<const ethernet::SavedStation> saved, TimePoint now) {
-  ethernet::Stations* const stations = view_ ? view_->stations() : nullptr;
-  if (stations == nullptr || saved.empty()) return;
-  stations->restore(saved, now);
-  carry_out(now);
-}
-
 void HostSide::on_changed(const HostView& view, TimePoint now,
                           std::shared_ptr<link::HostRoutes> routes) {
   if (view_) view_->on_host_changed(view, now);

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "daemon/pump/shared_view.hpp"
@@ -51,9 +50,14 @@ class HostSide {
   /// The host's configuration has changed.
   void on_changed(const HostView& view, TimePoint now,
                   std::shared_ptr<link::HostRoutes> routes = nullptr);
-  /// The addresses of stations that are served, for the next daemon; none on a TUN.
-  [[nodiscard]] std::vector<ethernet::SavedStation> save_stations(TimePoint now) const;
-  void restore_stations(std::span<const ethernet::SavedStation> saved, TimePoint now);
+  /// Serves stations as the daemon before has done, or listens for them; does nothing on a TUN.
+  template <class Saved>  // ethernet::SavedStation or SavedGroup
+  void restore(const std::vector<Saved>& saved, TimePoint now) {
+    ethernet::Stations* const stations = view_ ? view_->stations() : nullptr;
+    if (stations == nullptr || saved.empty()) return;
+    stations->restore(saved, now);
+    carry_out(now);
+  }
   /// Null on a TUN.
   [[nodiscard]] const ethernet::View* ethernet() const {
     return shared_ ? &shared_->view() : nullptr;

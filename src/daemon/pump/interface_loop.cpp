@@ -145,10 +145,7 @@ void InterfaceLoop::take(ToInterface& message) {
             observe_ports();
           },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
-          [&](RestoreCache& m) {
-            saved_stations_ = std::move(m.saved.stations);
-            saved_ = std::move(m.saved);
-          },
+          [&](RestoreCache& m) { saved_ = std::move(m.saved); },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
       message);
 }
@@ -264,9 +261,14 @@ InterfaceState InterfaceLoop::state() {
 
 /// If the mailbox is full, the page is lost, and the handover with it.
 void InterfaceLoop::save_cache(SaveCache& message) {
-  SavedCache page{link().save(message.from, kSavedPage, now_), {}};
+  SavedCache page{link().save(message.from, kSavedPage, now_), {}, {}};
   page.mtu = active().pump().allowed_mtu(page.mtu);
-  if (message.from.position == 0) page.stations = active().pump().host().save_stations(now_);
+  const auto* const view = active().pump().host().ethernet();
+  const auto* const stations = view != nullptr ? view->stations() : nullptr;
+  if (message.from.position == 0 && stations != nullptr) {
+    page.stations = stations->table().save(now_);
+    page.station_groups = stations->multicast().save();
+  }
   (void)dependencies_.outbox.post(CacheSaved{std::move(page), std::move(message.done)});
 }
 
@@ -275,14 +277,14 @@ void InterfaceLoop::set_mode(PumpMode mode) {
     const bool is_idle = mode == PumpMode::active && &port != &active();
     port.pump().set_mode(is_idle ? PumpMode::standby : mode, now_);
   });
-  if (mode == PumpMode::active) restore_stations();
+  if (mode == PumpMode::active) serve_stations();
   show_speed();
   (void)dependencies_.outbox.post(ModeReached{mode});
 }
 
 /// The link announces their addresses, as peers know them with the other daemon's queue pair.
-void InterfaceLoop::restore_stations() {
-  active().pump().host().restore_stations(std::exchange(saved_stations_, {}), now_);
+void InterfaceLoop::serve_stations() {
+  active().pump().host().restore(std::exchange(stations_to_serve_, {}), now_);
   active().pump().drain(now_);
 }
 
@@ -292,6 +294,8 @@ void InterfaceLoop::prepare_takeover() {
   if (saved_ && link().state() == link::LinkState::up) {
     const auto added = link().restore(*saved_, now_);
     dependencies_.log.info("has taken {} neighbours from the other daemon", added);
+    active().pump().host().restore(saved_->station_groups, now_);
+    stations_to_serve_ = std::move(saved_->stations);
     saved_.reset();
     active().pump().drain(now_);
   }

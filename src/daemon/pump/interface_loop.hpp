@@ -89,7 +89,7 @@ class InterfaceLoop {
   void reconfigure(const Reconfigured& changes);
   void save_cache(SaveCache& message);
   void set_mode(PumpMode mode);
-  void restore_stations();
+  void serve_stations();
   void prepare_takeover();
   [[nodiscard]] bool is_settled();
   /// Shows all packets to captures_, or no longer.
@@ -118,8 +118,8 @@ class InterfaceLoop {
   Captures captures_;
   bool is_observed_ = false;  ///< by captures_
   bool admin_up_ = true;      ///< as of the last change of the host, while the reporter is on
-  std::optional<link::SavedPage> saved_;                ///< by another daemon, until the link is up
-  std::vector<ethernet::SavedStation> saved_stations_;  ///< until this daemon serves the TAP
+  std::optional<SavedCache> saved_;  ///< by another daemon, until the link is up
+  std::vector<ethernet::SavedStation> stations_to_serve_;  ///< likewise, until PumpMode::active
   bool knows_host_ = false;
   std::uint32_t host_mtu_ = 0;    ///< of the network interface; 0: unknown
   std::uint32_t excess_mtu_ = 0;  ///< as logged last; 0: it does not exceed the link's

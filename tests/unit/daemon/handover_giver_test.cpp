@@ -35,21 +35,27 @@ class GiverTest : public HandoverFixture {
     page.mtu = 2044;
     return page;
   }
-  /// The number of stations that a peer of this version gets.
-  std::size_t stations_for(std::uint16_t version) {
+  /// The numbers of stations and of their groups that a peer of this version gets.
+  std::pair<std::size_t, std::size_t> stations_for(std::uint16_t version) {
     connect();
     Hello hello = own();
     hello.newest = version;
     peer_sends(hello);
     auto page = page_of(1);
     page.stations.resize(kMaxRecords + 1);
+    page.station_groups.assign(3, {Ipv4Address(0xef010203), MacAddress(1)});
     save("ib0", page);
     save("ib0.8001", {});
     const auto all = sent();
     EXPECT_EQ(std::get<Offer>(all.at(0)).version, version);
-    std::size_t count = 0;
+    std::pair<std::size_t, std::size_t> count;
     for (const auto& each : all) {
-      if (const auto* const some = std::get_if<Stations>(&each)) count += some->stations.size();
+      if (const auto* const some = std::get_if<Stations>(&each)) {
+        count.first += some->stations.size();
+      }
+      if (const auto* const some = std::get_if<StationGroups>(&each)) {
+        count.second += some->groups.size();
+      }
     }
     return count;
   }
@@ -139,10 +145,12 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
 }
 
 TEST_F(GiverTest, HandsStationsOver) {
-  EXPECT_EQ(stations_for(kVersionOfStations), kMaxRecords + 1);
+  EXPECT_EQ(stations_for(kVersionOfStations), std::pair(kMaxRecords + 1, std::size_t{3}));
 }
 
-TEST_F(GiverTest, APeerThatDoesNotKnowStationsGetsNone) { EXPECT_EQ(stations_for(1), 0U); }
+TEST_F(GiverTest, APeerThatDoesNotKnowStationsGetsNone) {
+  EXPECT_EQ(stations_for(1), std::pair(std::size_t{0}, std::size_t{0}));
+}
 
 TEST_F(GiverTest, WaitsUntilThePeerReads) {
   connect();

@@ -251,15 +251,6 @@ TEST_F(StationStates, Station_Checking_Owned) {
   EXPECT_EQ(entry.deadline(), now + times.reachable);
 }
 
-TEST_F(StationStates, Station_Checking_Restored) {
-  be_checking();
-  const auto heard = entry.heard();
-  expect(entry.on_restored(true, out, now - 1h), StationState::checking);
-  EXPECT_EQ(entry.heard(), heard);
-  EXPECT_FALSE(entry.is_router());
-  expect_nothing();
-}
-
 TEST_F(StationStates, Station_Checking_Fabric) {
   be_checking();
   expect(fabric(), StationState::checking);

@@ -53,6 +53,15 @@ TEST_F(StationGroupsTest, AGroupExpiresIfNobodyReportsIt) {
   EXPECT_THAT(groups.all(), IsEmpty());
 }
 
+TEST_F(StationGroupsTest, SavesTheGroupsWithTheStationsThatAreCharged) {
+  (void)join();
+  (void)report(kSecond, kGroup.number() + 1, 1);
+  auto saved = groups.save();
+  std::ranges::sort(saved, {}, &SavedGroup::group);
+  EXPECT_THAT(saved, ElementsAre(SavedGroup{kGroup, kStation},
+                                 SavedGroup{Ipv4Address(kGroup.number() + 1), kSecond}));
+}
+
 TEST_F(StationGroupsTest, AReportKeepsTheGroup) {
   for (int i = 0; i < 5; ++i) {
     join();

@@ -53,7 +53,9 @@ std::vector<Message> messages() {
           Ready{{kDefaultPKey}},
           Released{},
           Stations{{{Ipv4Address(0x0a2c0011), MacAddress(0x020000000011), false, 1500ms},
-                    {*Ipv6Address::parse("fe80::11"), MacAddress(0x020000000011), true, 0ms}}}};
+                    {*Ipv6Address::parse("fe80::11"), MacAddress(0x020000000011), true, 0ms}}},
+          StationGroups{{{Ipv4Address(0xef010203), MacAddress(0x020000000011)},
+                         {*Ipv6Address::parse("ff15::7"), MacAddress(0x020000000012)}}}};
 }
 
 TEST(HandoverMessagesTest, RoundTrip) {
@@ -128,6 +130,8 @@ TEST(HandoverMessagesTest, RefusesInvalidValues) {
   EXPECT_FALSE(parse(emit(Ready{{PKey(0x8000)}})));
   EXPECT_FALSE(parse(emit(Offer{1, 1, "", {{kRed, "a/b"}}, {}})));
   EXPECT_FALSE(parse(emit(SendGroups{{kGid}}))) << "not a group";
+  EXPECT_FALSE(parse(emit(StationGroups{{{Ipv4Address(0xef010203), kBroadcastMac}}})));
+  EXPECT_FALSE(parse(emit(StationGroups{{{Ipv4Address(1), MacAddress(1)}}}))) << "not a group";
   EXPECT_FALSE(parse(emit(Stations{{{Ipv4Address(1), kBroadcastMac, false, 1ms}}})));
   auto station = emit(Stations{{{Ipv4Address(1), MacAddress(0x020000000011), true, 1ms}}});
   constexpr std::size_t kIsRouterAt = 8 + 4 + 17 + 6;

@@ -13,6 +13,7 @@
 
 #include "control/socket_folder.hpp"
 #include "daemon/options/options.hpp"
+#include "ethernet/station_groups.hpp"
 #include "ethernet/station_table.hpp"
 #include "ipoib/ancillary_descriptors.hpp"
 #include "tests/support/emulator.hpp"
@@ -156,6 +157,7 @@ TEST_F(HandoverAssemblyTest, PutsTogetherWhatBelongsToAnInterface) {
   EXPECT_FALSE(*add(Statics{{{Ipv4Address(1), kGid, {}}}}));
   EXPECT_FALSE(*add(SendGroups{{kGid}}));
   EXPECT_FALSE(*add(Stations{std::vector<ethernet::SavedStation>(2)}));
+  EXPECT_FALSE(*add(StationGroups{std::vector<ethernet::SavedGroup>(3)}));
   EXPECT_TRUE(*add(Complete{}));
   auto& all = assembly.interfaces();
   ASSERT_EQ(all.size(), 2U);
@@ -166,6 +168,7 @@ TEST_F(HandoverAssemblyTest, PutsTogetherWhatBelongsToAnInterface) {
   EXPECT_EQ(all[kRed].statics.size(), 1U);
   EXPECT_EQ(all[kRed].cache.send_groups.size(), 1U);
   EXPECT_EQ(all[kRed].cache.stations.size(), 2U);
+  EXPECT_EQ(all[kRed].cache.station_groups.size(), 3U);
 }
 
 TEST_F(HandoverAssemblyTest, RefusesWhatIsOutOfPlace) {
@@ -178,6 +181,7 @@ TEST_F(HandoverAssemblyTest, RefusesWhatIsOutOfPlace) {
   EXPECT_FALSE(add(Statics{{{Ipv4Address(1), kGid, {}}}}));
   EXPECT_FALSE(add(SendGroups{{kGid}}));
   EXPECT_FALSE(add(Stations{std::vector<ethernet::SavedStation>(1)}));
+  EXPECT_FALSE(add(StationGroups{std::vector<ethernet::SavedGroup>(1)}));
   EXPECT_FALSE(add(Interface{kRed, 0})) << "without its TUN";
   ASSERT_TRUE(begin(kRed));
   EXPECT_FALSE(begin(kRed)) << "the same partition";
@@ -217,6 +221,10 @@ TEST_F(HandoverAssemblyTest, EverythingIsBounded) {
   const Stations stations{std::vector<ethernet::SavedStation>(kMaxRecords)};
   for (count = 0; add(stations);) ASSERT_LE(count += kMaxRecords, Assembly::kMaxStations);
   EXPECT_EQ(count, Assembly::kMaxStations);
+  const StationGroups of_stations{std::vector<ethernet::SavedGroup>(kMaxRecords)};
+  for (count = 0; add(of_stations);) ASSERT_LE(count += kMaxRecords, Assembly::kMaxStationGroups);
+  EXPECT_EQ(count, Assembly::kMaxStationGroups);
+  static_assert(Assembly::kMaxStationGroups >= ethernet::StationGroups::kMax);
   static_assert(Assembly::kMaxStations ==
                 Options::kMaxStations * ethernet::StationTable::kAddressesShare);
 }
