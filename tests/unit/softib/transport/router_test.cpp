@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "packets.hpp"
+#include "softib/core/mad_route.hpp"
 #include "test_subnet.hpp"
 #include "wire/cm_messages.hpp"
 #include "wire/mad.hpp"
@@ -98,6 +99,15 @@ struct FakeUplink final : Uplink {
   Delivery failure = Delivery::congested;
 };
 
+/// From and to QP1, as its checks want it.
+MadPacket gsi_packet() {
+  MadPacket packet;
+  packet.source = packet.destination = ipoib::wire::kGsiQpn;
+  packet.pkey = ipoib::kDefaultPKey;
+  packet.qkey = ipoib::wire::kGsiQKey;
+  return packet;
+}
+
 class EthernetRouterTest : public ::testing::Test {
  protected:
   EthernetRouterTest() {
@@ -115,14 +125,6 @@ class EthernetRouterTest : public ::testing::Test {
     out.destination = QpnLayout::make(endpoint_->epoch(), endpoint_->slot(), 5);
     out.purpose = Purpose::request;
     return out;
-  }
-  /// From and to QP1, as its checks want it.
-  static MadPacket gsi_packet() {
-    MadPacket packet;
-    packet.source = packet.destination = ipoib::wire::kGsiQpn;
-    packet.pkey = ipoib::kDefaultPKey;
-    packet.qkey = ipoib::wire::kGsiQKey;
-    return packet;
   }
   [[nodiscard]] std::uint64_t counted(PortCounter counter) {
     return subnet_.fabric().counters(kHca)[static_cast<std::size_t>(counter)];
@@ -465,6 +467,103 @@ TEST_F(SwitchedRouterTest, AFaultyCableDelaysPackets) {
   subnet_.set_port_state(2, PortState::down);
   router_.deliver_late(held_[1].first);
   EXPECT_EQ(changes(), (Counts{{PortCounter::drop_port_not_active, 1}}));
+}
+
+class RoutedMadsTest : public SwitchedRouterTest {
+ protected:
+  /// Sends a MAD of host1 to host2; returns what has counted.
+  Counts send_mad(std::uint8_t management_class, std::uint8_t method,
+                  std::uint64_t transaction = 1) {
+    MadPacket packet = gsi_packet();
+    packet.slid = TestSubnet::lid(1);
+    packet.dlid = to_;
+    ipoib::wire::MadHeader header;
+    header.management_class = management_class;
+    header.method = method;
+    header.transaction_id = transaction;
+    header.emit(packet.mad);
+    wire_.receivers.clear();
+    sent_ = packet.emit(bytes_);
+    router_.send_mad(1, sent_);
+    return changes();
+  }
+  static Counts one(Counts more = {}) {
+    more[PortCounter::sent_packets] = 1;
+    more[PortCounter::sent_bytes] = 8 + 12 + 8 + 256;  // LRH, BTH, DETH, MAD
+    return more;
+  }
+
+  static constexpr auto kVendor = std::uint8_t{0x0a};  ///< a class that nothing else handles
+  static constexpr auto kCm = ipoib::wire::mgmt_class::kCommMgt;
+  static constexpr auto kGet = ipoib::wire::method::kGet;
+  static constexpr auto kGetResp = ipoib::wire::method::kGetResp;
+  Lid to_ = TestSubnet::lid(2);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes_{};
+  ConstBytes sent_;
+};
+
+TEST_F(RoutedMadsTest, ARequestGoesToAllProcessesAndAResponseToThatOfItsTransaction) {
+  const auto other = subnet_.attach(2);
+  EXPECT_EQ(send_mad(kVendor, kGet), one());
+  EXPECT_EQ(wire_.receivers,
+            (std::vector<ProcessAddress>{{2, second_->slot()}, {2, other->slot()}}));
+  const auto transaction = [](std::uint32_t slot) {
+    return std::uint64_t{MadRoute{.node = 2, .slot = slot}.high_half()} << 32 | 77;
+  };
+  EXPECT_EQ(send_mad(kVendor, kGetResp, transaction(other->slot())), one());
+  EXPECT_EQ(wire_.receivers, (std::vector<ProcessAddress>{{2, other->slot()}}));
+  EXPECT_EQ(send_mad(kVendor, kGetResp, transaction(other->slot() + 1)),
+            one({{PortCounter::drop_empty_slot, 1}}));
+  EXPECT_TRUE(wire_.receivers.empty());
+}
+
+TEST_F(RoutedMadsTest, OneThatGetsNowhereIsCountedByTheReason) {
+  to_ = Lid(77);
+  EXPECT_EQ(send_mad(kVendor, kGet), (Counts{{PortCounter::drop_unknown_lid, 1}}));
+  to_ = TestSubnet::lid(2);
+  subnet_.set_port_state(2, PortState::armed);
+  EXPECT_EQ(send_mad(kVendor, kGet), (Counts{{PortCounter::drop_port_not_active, 1}}));
+  subnet_.set_port_state(2, PortState::active);
+  wire_.takes = 0;
+  EXPECT_EQ(send_mad(kVendor, kGet),
+            one({{PortCounter::drop_congested, 1}, {PortCounter::drop_mad_no_agent, 1}}));
+  wire_.takes = 1;
+  wire_.died = 2;
+  EXPECT_EQ(send_mad(kVendor, kGet), one({{PortCounter::drop_lost_peer, 2}}));
+}
+
+TEST_F(RoutedMadsTest, SwitchesDelayItOrLetItsPartitionPass) {
+  subnet::CableFaults faults;
+  faults.delay = 7;
+  subnet_.set_cable_faults(2, faults);
+  EXPECT_EQ(send_mad(kVendor, kGet), (Counts{}));
+  EXPECT_TRUE(wire_.receivers.empty());
+  ASSERT_EQ(held_.size(), 1U);
+  const auto& [late, delay] = held_[0];
+  EXPECT_EQ(delay, std::chrono::milliseconds(7));
+  EXPECT_EQ(late.kind, WirePacket::Kind::mad);
+  EXPECT_EQ(late.port, 1);
+  EXPECT_TRUE(late.has_passed_switches);
+  EXPECT_TRUE(std::ranges::equal(late.bytes, sent_));
+  EXPECT_TRUE(late.with_icrc.empty());
+  subnet_.set_cable_faults(2, {});
+  router_.deliver_late(late);
+  EXPECT_EQ(wire_.node(), NodeIndex{2});
+  EXPECT_EQ(changes(), one());
+
+  filter_partition();
+  EXPECT_EQ(send_mad(kVendor, kGet), (Counts{}));
+  EXPECT_TRUE(wire_.receivers.empty());
+  subnet_.set_filter(2, {});
+  EXPECT_EQ(send_mad(kVendor, kGet), one());
+  EXPECT_EQ(wire_.node(), NodeIndex{2});
+}
+
+/// A message that nobody at the node is asked for is for the subnet process, which refuses it.
+TEST_F(RoutedMadsTest, AMessageOfAConnectionGoesToItsProcessWhichIsWatched) {
+  EXPECT_EQ(send_mad(kCm, ipoib::wire::method::kSend), one()) << "it names nobody";
+  EXPECT_EQ(wire_.receivers, (std::vector<ProcessAddress>{{2, second_->slot()}}));
+  EXPECT_EQ(wire_.watched, wire_.receivers);
 }
 
 TEST_F(SwitchedRouterTest, AllProcessesOfANodeAreWoken) {
