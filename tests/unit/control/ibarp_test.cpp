@@ -525,6 +525,10 @@ TEST(Ibarp, ReportsThatNoDaemonServesTheInterface) {
     EXPECT_EQ(handle.get(), nullptr);
   }
   EXPECT_THAT(ibarp_strerror(-ENODEV), HasSubstr("no ipoibd"));
+  EXPECT_THAT(ibarp_error(nullptr), HasSubstr("no ipoibd"));
+  const RunningServer server;
+  EXPECT_EQ(Handle(server.name()).result(), 0);
+  EXPECT_STREQ(ibarp_error(nullptr), "") << "the last one was opened";
 }
 
 TEST(Ibarp, HandleOutlivesTheDaemon) {

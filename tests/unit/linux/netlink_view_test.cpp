@@ -297,6 +297,26 @@ TEST_F(NetlinkViewTest, IgnoresRoutesThroughOtherInterfaces) {
   EXPECT_EQ(routes(view, RT_TABLE_LOCAL), "") << "for the host itself";
 }
 
+TEST_F(NetlinkViewTest, RoutesHaveTheirSource) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ip("addr add 10.9.0.2/24 dev ib0");
+  ASSERT_TRUE(tun_->set_carrier(true));
+  ip("route add 10.1.0.0/16 via 10.9.0.254 src 10.9.0.2");
+  ip("route add 10.2.0.0/16 via 10.9.0.254");
+  const HostView view = snapshot();
+  const auto source_of = [&](const char* destination) -> std::optional<IpAddress> {
+    for (const auto& table : view.tables) {
+      for (const auto& route : table.routes) {
+        if (route.destination.address == *parse_ip_address(destination)) return route.source;
+      }
+    }
+    return std::nullopt;
+  };
+  EXPECT_EQ(source_of("10.1.0.0"), parse_ip_address("10.9.0.2"));
+  EXPECT_EQ(source_of("10.2.0.0"), std::nullopt);
+  EXPECT_EQ(source_of("10.9.0.0"), parse_ip_address("10.9.0.1")) << "that of the subnet";
+}
+
 TEST_F(NetlinkViewTest, MirrorsRedirects) {
   ip("addr add 10.9.0.1/24 dev ib0");
   ASSERT_TRUE(tun_->set_carrier(true));

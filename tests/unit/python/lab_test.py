@@ -206,6 +206,9 @@ class Parser(unittest.TestCase):
         ("hosts: {a: {bridges: {br0: }, interfaces: {eth0: {bridge: ^a/br0}}}}", "that of another host"),
         ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, backup: ^c}}}}",
          "'backup' is for interfaces without 'bridge'"),
+        *((f"hosts: {{a: {{bridges: {{br0: }}}}, b: {{interfaces: {{eth0: {{bridge: a/br0, {key}: ^{value}}}}}}}}}",
+           f"'{key}' is for interfaces without 'bridge'") for key, value in (
+               ("partition", "red"), ("membership", "full"), ("ethernet", "true"), ("options", "[]"), ("vlans", "{}"))),
         ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, mtu: ^1501}}}}",
          "exceeds that of the bridge, 1500"),
         ("hosts: {a: {bridges: {br0: }}, b: {interfaces: {eth0: {bridge: a/br0, mac: ^'01:00:00:00:00:00'}}}}",

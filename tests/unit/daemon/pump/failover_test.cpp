@@ -178,6 +178,20 @@ TEST_F(TwoPortsTest, TheHostDoesNotSeeTheLossOfAPort) {
        }});
 }
 
+TEST_F(TwoPortsTest, ManyNeighboursAreHandedOver) {
+  static constexpr std::uint32_t kNeighbours = 2 * kSavedPage + 7;
+  run({[this] {
+         link::SavedPage page;
+         for (std::uint32_t i = 0; i < kNeighbours; ++i) {
+           page.neighbours.push_back(cache().neighbours[0]);
+           page.neighbours.back().address = Ipv4Address(0x0a2c0100 + i);
+         }
+         ASSERT_EQ(primary.link().restore(page, sleeper.time), kNeighbours);
+       },
+       lose(PortRole::primary),
+       [this] { EXPECT_EQ(backup.link().neighbour_count(), kNeighbours + 1); }});
+}
+
 TEST_F(TwoPortsTest, TheHostSeesTheSpeedOfThePortThatServes) {
   run({[this] {
          auto port = port_of(PortRole::primary);

@@ -104,6 +104,14 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   EXPECT_EQ(a.hca.ports()[1].state, PortState::down);
 }
 
+/// It was not looked at while it had failed.
+TEST_F(HcaEventsTest, AnHcaThatHasFailedAndRecoveredIsLost) {
+  auto port = a.hca.ports()[1];
+  ++port.generation;
+  a.hca.set_port(port);
+  EXPECT_EQ(a.async_events(), std::vector<ibv_event_type>{IBV_EVENT_DEVICE_FATAL});
+}
+
 TEST_F(HcaEventsTest, SolicitedSendRaisesASolicitedOnlyEvent) {
   auto& from = a.make_qp();
   auto& to = b.make_qp();

@@ -47,6 +47,19 @@ class PortTest : public ::testing::Test {
   Port port_{arrivals_};
 };
 
+TEST(ReceiveSocketsTest, SocketsThatAreLentAreReadByOthers) {
+  auto opened = ReceiveSockets::open(own_address(3), 0);
+  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_EQ(opened->own().size(), 1U) << "that of QP0 and QP1";
+  const auto special = opened->own().front();
+  const auto lent = opened->lend(1);
+  ASSERT_TRUE(lent);
+  const auto own = opened->own();
+  EXPECT_EQ(own.size(), 3U) << "and both of slot 0";
+  EXPECT_EQ(own.front(), special);
+  for (const int fd : {lent->others, lent->responses}) EXPECT_EQ(std::ranges::count(own, fd), 0);
+}
+
 TEST_F(PortTest, ReceivesAtItsAddressesAndGroups) {
   const Gid group = gid_of_ipv4(0xef000000 | (ipv4_of(own_address(5)) & 0xffffff));
   port_.set_sockets(sockets_at({own_address(1), own_address(2)}, ::if_nametoindex("lo")));

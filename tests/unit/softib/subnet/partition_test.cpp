@@ -31,6 +31,13 @@ TEST(Partition, NamedMembersExcludeOthers) {
   EXPECT_EQ(partition.membership("host3"), Membership::none);
 }
 
+TEST(Partition, NamesOnlySoManyMembers) {
+  std::string text = "0x12=full:n0";
+  for (std::size_t i = 1; i < kMaxNamedMembers; ++i) text += ",n" + std::to_string(i);
+  EXPECT_EQ(parse_partition(text)->members.size(), kMaxNamedMembers);
+  EXPECT_THAT(parse_partition(text + ",more").error().message, HasSubstr("too many names"));
+}
+
 TEST(Partition, Settings) {
   const auto partition = parse_partition("18=full:a,mtu=4096,rate=2.5,nogroup").value();
   EXPECT_EQ(partition.pkey, PKey(0x8012));

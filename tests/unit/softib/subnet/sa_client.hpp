@@ -92,7 +92,11 @@ class SaClient {
   std::optional<SaReply> send_request(std::uint8_t method, std::uint16_t attribute,
                                       std::uint64_t mask, const Record& record,
                                       std::uint32_t window = 4) {
-    const auto header = this->header(method, attribute, mask);
+    return send_request(header(method, attribute, mask), record, window);
+  }
+  template <class Record>
+  std::optional<SaReply> send_request(const ipoib::wire::SaHeader& header, const Record& record,
+                                      std::uint32_t window = 4) {
     subnet_.receive(request(header, record), kStart);
     std::optional<SaReply> reply;
     for (auto packets = subnet_.take_outgoing(); !packets.empty();

@@ -105,6 +105,12 @@ TEST_F(SubnetSa, PortsAreListed) {
   };
   constexpr std::uint64_t kPort = 1U << 1;
   EXPECT_EQ(ports(PortInfoRecord::kLid | kPort).at(0).port, 3);
+  wanted.info.capability_mask = ~0U;
+  EXPECT_EQ(ports(PortInfoRecord::kLid | kPort).size(), 1U) << "a component that is not named";
+  auto by_bits =
+      a.header(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid | kPort);
+  by_bits.mad.attribute_modifier = 1U << 31;
+  EXPECT_EQ(a.send_request(by_bits, wanted)->records<PortInfoRecord>().size(), 1U);
   const auto of_switch = ports(PortInfoRecord::kLid);
   ASSERT_EQ(of_switch.size(), 37U);
   for (unsigned port = 0; port < of_switch.size(); ++port) {
