@@ -73,6 +73,18 @@ TEST(WriteAll, AFileThatMayNotGrowIsAnError) {
   EXPECT_FALSE(is_pending(SIGXFSZ));
 }
 
+TEST(WriteAll, LeavesTheSignalMaskAsItWas) {
+  sigset_t blocked, before, after;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const Pipe pipe;
+  EXPECT_EQ(write_text(pipe.writer.get(), "text").code, 0);
+  ::pthread_sigmask(SIG_SETMASK, &before, &after);
+  EXPECT_EQ(::sigismember(&after, SIGUSR1), 1);
+  EXPECT_EQ(::sigismember(&after, SIGPIPE), 0);
+}
+
 /// A signal that somebody else has sent stays.
 TEST(WriteAll, LeavesASignalThatWasPending) {
   sigset_t blocked, before;

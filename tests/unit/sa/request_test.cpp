@@ -70,6 +70,7 @@ TEST(SaQuery, IsDescribedByWhatItAsksFor) {
   EXPECT_EQ(describe(wire::groups_query(PKey(0x8012))), "groups of partition 0x8012");
   auto subscription = wire::subscribe_query(wire::trap::kGroupDeleted);
   EXPECT_EQ(describe(subscription), "subscription to trap 67");
+  EXPECT_EQ(subscription.record.producer_type, 4U) << "the class manager (IBA 13.4.8.2)";
   subscription.record.subscribe = false;
   EXPECT_EQ(describe(subscription), "unsubscription from trap 67");
 }

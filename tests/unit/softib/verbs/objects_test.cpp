@@ -148,9 +148,11 @@ TEST_F(ObjectsTest, FillsInTheReferencesBetweenObjects) {
 TEST_F(ObjectsTest, QueriesAQueuePair) {
   auto init = near_.initial();
   init.sq_sig_all = 1;
+  init.qp_context = &init;
   auto* const qp = ibv_create_qp(near_.pd, &init);
   ASSERT_NE(qp, nullptr);
   EXPECT_EQ(qp->state, IBV_QPS_RESET);
+  EXPECT_EQ(qp->qp_context, &init);
   EXPECT_EQ(ibv_qp_to_qp_ex(qp), nullptr);
   Side::bring_up(qp);
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
