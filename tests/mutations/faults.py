@@ -15,6 +15,7 @@ SWAPPED = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "
            "&&": ("||",), "||": ("&&",), "+": ("-",), "-": ("+",), "+=": ("-=",), "-=": ("+=",)}
 NUMBER = re.compile(r"(0[xX])?([0-9a-fA-F']+?)([uUlLzZ]*|_?[a-z]+)")
 NAME = re.compile(r"[A-Za-z_]\w*")
+CHANGEABLE = re.compile(r"\b(?!k[A-Z])[A-Za-z_]\w*\b(?!\s*\()")  # names, except those of constants and functions
 INTEGERS = {TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG,
             TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, TypeKind.LONGLONG}
 ERRORS = [name for _, name in sorted(errno.errorcode.items())]
@@ -339,7 +340,7 @@ class Deriver:
                 related = any(re.search(rf"(?<![\w.]){re.escape(target[1])}\b", text)
                               for target, text in zip(targets, reversed(texts)))
             else:
-                related = set(NAME.findall(texts[0])) & set(NAME.findall(texts[1])) - {"std", "move"}
+                related = set(CHANGEABLE.findall(texts[0])) & set(CHANGEABLE.findall(texts[1])) - {"std"}
             if related:
                 end = self.end_of(other)
                 first, second = (self.source[each.begin:self.end_of(each)] for each in (one, other))

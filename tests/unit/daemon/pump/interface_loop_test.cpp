@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <iterator>
 
 #include "daemon/pump/pools.hpp"
@@ -21,8 +23,12 @@ using ::testing::SizeIs;
 
 class InterfaceLoopTest : public ::testing::Test {
  protected:
-  InterfaceLoopTest() {
+  explicit InterfaceLoopTest(const Pump::Settings& of = settings())
+      : pump(of, pump_dependencies(frames, tun, queue_pair, follower, trace)) {
     sleeper.on_sleep = [this] { stop(); };
+  }
+  static Pump::Settings settings() {
+    return {.link = {}, .max_ip_mtu = 1500, .seed = 1, .hash_key = {1, 2}};
   }
 
   void post(ToInterface&& message) { ASSERT_TRUE(inbox.post(std::move(message))); }
@@ -96,8 +102,7 @@ class InterfaceLoopTest : public ::testing::Test {
   InterfaceMailbox inbox{16};
   ControlMailbox outbox{16};
   std::vector<ToControl> answers;
-  Pump pump{{.link = {}, .max_ip_mtu = 1500, .seed = 1, .hash_key = {1, 2}},
-            pump_dependencies(frames, tun, queue_pair, follower, trace)};
+  Pump pump;
 };
 
 TEST_F(InterfaceLoopTest, SleepsUntilAnEventWhenNothingIsDue) {
@@ -415,11 +420,14 @@ TEST_F(InterfaceLoopTest, ARequestThatFindsTheMailboxFullFails) {
 
 class HeldLoopTest : public InterfaceLoopTest {
  protected:
-  HeldLoopTest() { pump.set_mode(PumpMode::held, kStart); }
+  explicit HeldLoopTest(const Pump::Settings& of = settings()) : InterfaceLoopTest(of) {
+    pump.set_mode(PumpMode::held, kStart);
+  }
 
-  /// Ends the loop when it sleeps with nothing left to do; the SA grants all joins.
-  void run_with_sa() {
-    sleeper.on_sleep = [this] {
+  /// Runs the steps, each when the loop sleeps with nothing left to do, and then ends the loop. The
+  /// SA grants all joins.
+  void run_with_sa(std::deque<std::function<void()>> steps = {}) {
+    sleeper.on_sleep = [this, steps = std::move(steps)]() mutable {
       std::vector<ToControl> all;
       outbox.drain(all);
       bool granted = false;
@@ -433,8 +441,12 @@ class HeldLoopTest : public InterfaceLoopTest {
         if (const auto* const reached = std::get_if<ModeReached>(&each)) {
           modes.push_back(reached->mode);
         }
+        if (auto* const saved = std::get_if<CacheSaved>(&each)) pages.push_back(saved->page);
       }
-      if (!granted) stop();
+      if (granted) return;
+      if (steps.empty()) return stop();
+      steps.front()();
+      steps.pop_front();
     };
     run();
   }
@@ -447,7 +459,58 @@ class HeldLoopTest : public InterfaceLoopTest {
   }
 
   std::vector<PumpMode> modes;
+  std::vector<SavedCache> pages;
 };
+
+class HeldTapTest : public HeldLoopTest {
+ protected:
+  HeldTapTest() : HeldLoopTest(of_tap()) {}
+  static Pump::Settings of_tap() {
+    auto of = settings();
+    of.ethernet = true;
+    of.stations = 16;
+    return of;
+  }
+  [[nodiscard]] std::vector<ethernet::SavedStation> served() {
+    return pump.host().ethernet()->stations()->table().save(sleeper.time);
+  }
+  [[nodiscard]] bool is_in(const IpAddress& group) {
+    return std::ranges::any_of(pump.link().groups(), [&](const link::GroupInfo& one) {
+      return one.address == group && one.state == link::GroupState::full;
+    });
+  }
+
+  static constexpr MacAddress kStation{0x0200'0000'0011};
+  static constexpr Ipv4Address kAddress{0x0a2c0011};
+  static constexpr Ipv4Address kGroup{0xef010203};
+};
+
+/// The other daemon still answers for them, but multicast for them must not wait for their reports.
+TEST_F(HeldTapTest, ListensForStationsAtOnceAndServesThemWithTheTap) {
+  auto cache = saved();
+  cache.stations = {{kAddress, kStation, false, 3s}};
+  cache.station_groups = {{kGroup, kStation}};
+  post(RestoreCache{cache});
+  post(PortChanged{active_port()});
+  post(HostChanged{});
+  run_with_sa({[this] {
+                 EXPECT_THAT(modes, ElementsAre(PumpMode::held));
+                 EXPECT_TRUE(is_in(kGroup));
+                 EXPECT_THAT(served(), IsEmpty());
+                 post(SetMode{PumpMode::active});
+               },
+               [&, this] {
+                 EXPECT_EQ(served(), cache.stations);
+                 EXPECT_GT(pump.link().counters()[link::Counter::announcements_sent], 0U);
+                 for (const std::uint64_t from : {0, 1}) post(SaveCache{{from}, {}});
+               },
+               [&, this] {
+                 ASSERT_THAT(pages, SizeIs(2));
+                 EXPECT_EQ(pages[0].stations, served());
+                 EXPECT_EQ(pages[0].station_groups, cache.station_groups);
+                 EXPECT_THAT(pages[1].stations, IsEmpty()) << "only in the first page";
+               }});
+}
 
 TEST_F(HeldLoopTest, ReportsOnceThatItIsReady) {
   post(PortChanged{active_port()});
