@@ -149,8 +149,7 @@ def groups_of_multicast():
             rest, _ = receiver.communicate(timeout=PATIENCE)
             for each in (output, rest):
                 assert "data transfers complete" in each and "return status 0" in each, each
-            wait_for("the end of the group",
-                     lambda: groups(subnet) == 1)
+            wait_for("the end of the group", lambda: groups(subnet) == 1)
 
 
 def killed_members_leave_their_group():
@@ -255,8 +254,7 @@ def ports_of_an_hca():
         joined = json.loads(subnet.softib("show", "--json"))["groups"]
         member.kill()
         member.wait()
-        wait_for("the end of the group",
-                 lambda: groups(subnet) == len(joined) - 1)
+        wait_for("the end of the group", lambda: groups(subnet) == len(joined) - 1)
 
 
 def addresses_of_the_operator():

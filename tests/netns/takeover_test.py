@@ -245,7 +245,7 @@ class Takeover(Successors):
 
 
 class OfStations(Successors):
-    def groups_at_left(self):
+    def groups_of_ib0(self):
         shown = json.loads(self.left.run(hosts.program("ibarp"), "--json", "groups", "dev", "ib0").stdout)
         return {group.get("address") for group in shown if group["membership"] == "full"}
 
@@ -263,7 +263,7 @@ class OfStations(Successors):
         station.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
         wait_until(lambda: peer.reaches(station.address), "the peer reaches the station")
         station.run("ip", "addr", "add", "239.1.2.3/32", "dev", "eth0", "autojoin")
-        wait_until(lambda: "239.1.2.3" in self.groups_at_left(), "the link is in the station's group")
+        wait_until(lambda: "239.1.2.3" in self.groups_of_ib0(), "the link is in the station's group")
         # It asks for nobody, and sends nothing that nobody has asked for.
         station.run("ip", "neigh", "replace", peer.address, "lladdr", station.neighbour(peer.address), "dev", "eth0",
                     "nud", "permanent")
@@ -272,7 +272,7 @@ class OfStations(Successors):
         before = self.start_new("--ethernet")
         wait_until(self.is_served, "the new one serves")
         self.assertLessEqual(served, self.stations_of_left())
-        self.assertIn("239.1.2.3", self.groups_at_left())
+        self.assertIn("239.1.2.3", self.groups_of_ib0())
         wait_until(lambda: not before.is_running(), "the old one ends")
         self.assertTrue(peer.reaches(station.address), "by its first packet")
 

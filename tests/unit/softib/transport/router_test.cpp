@@ -559,9 +559,9 @@ TEST_F(RoutedMadsTest, SwitchesDelayItOrLetItsPartitionPass) {
   EXPECT_EQ(wire_.node(), NodeIndex{2});
 }
 
-/// A message that nobody at the node is asked for is for the subnet process, which refuses it.
-TEST_F(RoutedMadsTest, AMessageOfAConnectionGoesToItsProcessWhichIsWatched) {
-  EXPECT_EQ(send_mad(kCm, ipoib::wire::method::kSend), one()) << "it names nobody";
+/// The message names no process, so it is for all of the node.
+TEST_F(RoutedMadsTest, AMessageOfAConnectionGoesToProcessesThatAreWatched) {
+  EXPECT_EQ(send_mad(kCm, ipoib::wire::method::kSend), one());
   EXPECT_EQ(wire_.receivers, (std::vector<ProcessAddress>{{2, second_->slot()}}));
   EXPECT_EQ(wire_.watched, wire_.receivers);
 }

@@ -38,10 +38,14 @@ class XrcVerbsTest : public VerbsTest {
 };
 
 TEST_F(XrcVerbsTest, DomainsOfOneFileAreOne) {
-  std::string path = ::testing::TempDir() + "softib-xrc-XXXXXX";
-  const int file = ::mkstemp(path.data());
+  const auto make_file = [] {
+    std::string path = ::testing::TempDir() + "softib-xrc-XXXXXX";
+    const int made = ::mkstemp(path.data());
+    ::unlink(path.c_str());
+    return made;
+  };
+  const int file = make_file();
   ASSERT_GE(file, 0);
-  ::unlink(path.c_str());
   EXPECT_EQ(open_domain(file, 0), nullptr);
   EXPECT_EQ(errno, EAGAIN);
   auto* const one = open_domain(file);
@@ -49,10 +53,8 @@ TEST_F(XrcVerbsTest, DomainsOfOneFileAreOne) {
   ASSERT_TRUE(one != nullptr && two != nullptr);
   EXPECT_EQ(open_domain(file, O_CREAT | O_EXCL), nullptr);
   EXPECT_EQ(errno, EINVAL);
-  std::string other_path = ::testing::TempDir() + "softib-xrc-XXXXXX";
-  const int other = ::mkstemp(other_path.data());
+  const int other = make_file();
   ASSERT_GE(other, 0);
-  ::unlink(other_path.c_str());
   EXPECT_EQ(open_domain(other, 0), nullptr) << "another file";
   ::close(other);
   auto attr = queue_attributes(one);
