@@ -224,9 +224,11 @@ class Manager {
   void leave(const Join& join, ipoib::TimePoint now);
   void on_event(HcaState& hca, const cm::Event& event, ipoib::TimePoint now);
   struct Request;
-  [[nodiscard]] bool on_request(const Request& request);
-  void on_connection_request(HcaState& hca, cm::Handle handle,
-                             const cm::ConnectionRequested& asked);
+  /// What becomes of a request of a peer.
+  enum class Reception { reported, no_room, no_listener };
+  [[nodiscard]] Reception on_request(const Request& request);
+  void on_connection_request(HcaState& hca, cm::Handle handle, const cm::ConnectionRequested& asked,
+                             ipoib::TimePoint now);
   void on_service_request(HcaState& hca, cm::Handle handle, const cm::ServiceRequested& request,
                           ipoib::TimePoint now);
   void on_connection_event(Id& id, const cm::Event& event);

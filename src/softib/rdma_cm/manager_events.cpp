@@ -181,7 +181,7 @@ void Manager::on_path(Id& id, const SaRequests::Result& result) {
 
 void Manager::on_event(HcaState& hca, const cm::Event& event, TimePoint now) {
   if (const auto* const asked = std::get_if<cm::ConnectionRequested>(&event.what)) {
-    return on_connection_request(hca, event.handle, *asked);
+    return on_connection_request(hca, event.handle, *asked, now);
   }
   if (const auto* const asked = std::get_if<cm::ServiceRequested>(&event.what)) {
     return on_service_request(hca, event.handle, *asked, now);
@@ -210,8 +210,7 @@ Id* Manager::find_listener(const LocalPort& port, wire::ServiceId service,
   return wildcard;
 }
 
-/// Handles a request of a peer. Returns false if there is no room for it now.
-bool Manager::on_request(const Request& request) {
+Manager::Reception Manager::on_request(const Request& request) {
   const auto header = wire::CmIpHeader::parse(request.private_data);
   Address local = ib_endpoint(request.path.sgid, request.path.pkey, request.service);
   Address remote = ib_endpoint(request.path.dgid, request.path.pkey, wire::ServiceId());
@@ -220,8 +219,9 @@ bool Manager::on_request(const Request& request) {
     remote = IpEndpoint{header->source, header->source_port};
   }
   Id* const listener = find_listener(request.port, request.service, local);
-  if (listener == nullptr || listener->undelivered >= listener->backlog || ids_.size() >= kMaxIds) {
-    return false;
+  if (listener == nullptr) return Reception::no_listener;
+  if (listener->undelivered >= listener->backlog || ids_.size() >= kMaxIds) {
+    return Reception::no_room;
   }
   const bool has_header = header && std::holds_alternative<IpEndpoint>(listener->source);
   if (!has_header) {
@@ -248,11 +248,12 @@ bool Manager::on_request(const Request& request) {
   event.uid = listener->uid;
   ++listener->undelivered;
   changed(listener->channel).push_back({event, listener->handle});
-  return true;
+  return Reception::reported;
 }
 
+/// Without room, the peer repeats its request. The kernel's manager does so, too.
 void Manager::on_connection_request(HcaState& hca, cm::Handle handle,
-                                    const cm::ConnectionRequested& asked) {
+                                    const cm::ConnectionRequested& asked, TimePoint now) {
   const wire::CmReq& req = asked.req;
   ConnectionParameters parameters = offer_of(req);
   parameters.retry_count = req.retry_count;
@@ -261,7 +262,9 @@ void Manager::on_connection_request(HcaState& hca, cm::Handle handle,
   const Request request{
       handle,           {hca.number, asked.port},      req.service_id,
       req.private_data, connection->parameters().path, Event{.parameters = parameters}};
-  if (!on_request(request)) (void)hca.cm.forget(handle);
+  const Reception reception = on_request(request);
+  if (reception == Reception::no_listener) hca.cm.destroy(handle, now);
+  if (reception == Reception::no_room) (void)hca.cm.forget(handle);
 }
 
 void Manager::on_service_request(HcaState& hca, cm::Handle handle,
@@ -271,7 +274,7 @@ void Manager::on_service_request(HcaState& hca, cm::Handle handle,
   const Request request{
       handle,     {hca.number, asked.port},       asked.req.service_id, asked.req.private_data,
       asked.path, Event{.parameters = parameters}};
-  if (!on_request(request)) hca.cm.destroy(handle, now);
+  if (on_request(request) != Reception::reported) hca.cm.destroy(handle, now);
 }
 
 // --- Events of connections -----------------------------------------------------------------------

@@ -667,6 +667,18 @@ TEST_F(ManagerTest, ARequestIsForTheListenerOfItsPort) {
   EXPECT_EQ(server.event().uid, 0x77U);
 }
 
+TEST_F(ManagerTest, ARequestForAnAddressOfThePortThatNobodyListensOnIsRejectedAtOnce) {
+  listener = server.manager.create(server.channel, kUid, PortSpace::tcp, Service::reliable).value();
+  ASSERT_TRUE(server.manager.bind(server.channel, listener, ip(2, kPort)));
+  ASSERT_TRUE(server.manager.listen(server.channel, listener, 0));
+  active = route_to(IpEndpoint{address_of(2, IpFamily::v6), kPort});
+  connect(active);
+  EXPECT_FALSE(server.has_event());
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::rejected);
+  EXPECT_EQ(event.status, static_cast<int>(wire::CmRejReason::consumer)) << "as Linux does";
+}
+
 /// Client and server have HCAs of two ports: 1 and 3, 2 and 4.
 class TwoPortTest : public ManagerTest {
  protected:
