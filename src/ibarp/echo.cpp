@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "command.hpp"
+#include "route_findings.hpp"
 
 namespace ipoib::ibarp {
 
@@ -57,26 +59,32 @@ Request request_of(bool is_ipv4, std::uint16_t id, std::uint16_t sequence) {
   return out;
 }
 
-int connect_to(int socket, const ibarp_address& to, const std::string& device) {
-  if (to.family == AF_INET) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    std::memcpy(&address.sin_addr, to.bytes, sizeof(address.sin_addr));
-    return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+constexpr std::size_t kAddressAt4 = offsetof(sockaddr_in, sin_addr);
+constexpr std::size_t kAddressAt6 = offsetof(sockaddr_in6, sin6_addr);
+
+sockaddr_storage socket_address(const ibarp_address& of, const std::string& device) {
+  sockaddr_storage out{};
+  out.ss_family = static_cast<sa_family_t>(of.family);
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(&out);
+  if (of.family == AF_INET) {
+    std::memcpy(bytes + kAddressAt4, of.bytes, sizeof(in_addr));
+    return out;
   }
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  std::memcpy(&address.sin6_addr, to.bytes, sizeof(address.sin6_addr));
-  if (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr)) {
-    address.sin6_scope_id = ::if_nametoindex(device.c_str());
+  std::memcpy(bytes + kAddressAt6, of.bytes, sizeof(in6_addr));
+  if (is_of_one_link(of)) {
+    reinterpret_cast<sockaddr_in6*>(bytes)->sin6_scope_id = ::if_nametoindex(device.c_str());
   }
-  return ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  return out;
 }
 
 }  // namespace
 
-Echo::Echo(const ibarp_address& to, const std::string& device)
-    : is_ipv4_(to.family == AF_INET), id_(static_cast<std::uint16_t>(::getpid())) {
+Echo::Echo(const ibarp_address& to, const HostRoute& route)
+    : is_ipv4_(to.family == AF_INET),
+      is_group_(route.type == "broadcast" || is_multicast(to)),
+      own_(route.source),
+      to_(socket_address(to, route.device)),
+      id_(static_cast<std::uint16_t>(::getpid())) {
   const int protocol = is_ipv4_ ? static_cast<int>(IPPROTO_ICMP) : static_cast<int>(IPPROTO_ICMPV6);
   socket_ = ::socket(to.family, SOCK_DGRAM | SOCK_CLOEXEC, protocol);
   if (socket_ < 0) {
@@ -89,19 +97,25 @@ Echo::Echo(const ibarp_address& to, const std::string& device)
         std::string("an echo request needs root, or a group of net.ipv4.ping_group_range: ") +
             std::strerror(errno));
   }
-  if (connect_to(socket_, to, device) == 0) return;
-  const int error = errno;
-  ::close(socket_);
-  throw Failure(kFailed, std::string("an echo request cannot be sent: ") + std::strerror(error));
 }
 
 Echo::~Echo() { ::close(socket_); }
+
+/// A socket that is connected to a group would get no reply, since none is from its address.
+bool Echo::send(std::span<const std::uint8_t> request) const {
+  const int on = 1;
+  const auto* const to = reinterpret_cast<const sockaddr*>(&to_);
+  const bool is_ready = is_group_
+                            ? ::setsockopt(socket_, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0
+                            : ::connect(socket_, to, sizeof to_) == 0;
+  return is_ready && ::sendto(socket_, request.data(), request.size(), 0, to, sizeof to_) >= 0;
+}
 
 std::optional<std::chrono::nanoseconds> Echo::exchange(std::uint16_t sequence,
                                                        std::chrono::milliseconds patience) const {
   const Request request = request_of(is_ipv4_, id_, sequence);
   const auto sent = Clock::now();
-  if (::send(socket_, request.data(), request.size(), 0) < 0) {
+  if (!send(request)) {
     throw Failure(kFailed, std::string("an echo request cannot be sent: ") + std::strerror(errno));
   }
   while (true) {
@@ -110,12 +124,22 @@ std::optional<std::chrono::nanoseconds> Echo::exchange(std::uint16_t sequence,
     const auto wait = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
     if (::poll(&polled, 1, wait) <= 0) return std::nullopt;
     std::array<std::uint8_t, 2048> packet{};
-    const auto size = ::recv(socket_, packet.data(), packet.size(), 0);
+    sockaddr_storage source{};
+    socklen_t source_size = sizeof source;
+    const auto size = ::recvfrom(socket_, packet.data(), packet.size(), 0,
+                                 reinterpret_cast<sockaddr*>(&source), &source_size);
     const auto received = Clock::now();
     // An error of the socket is that of an ICMP message, such as "host unreachable".
     if (size < 0) return std::nullopt;
+    if (is_group_ && is_own(source)) continue;
     if (is_reply({packet.data(), static_cast<std::size_t>(size)}, sequence)) return received - sent;
   }
+}
+
+bool Echo::is_own(const sockaddr_storage& source) const {
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&source);
+  return own_ && std::memcmp(bytes + (is_ipv4_ ? kAddressAt4 : kAddressAt6), own_->bytes,
+                             is_ipv4_ ? sizeof(in_addr) : sizeof(in6_addr)) == 0;
 }
 
 /// A raw socket of IPv4 passes on the IP header, and the replies to other programs.

@@ -58,7 +58,7 @@ class SenderExplanation {
                       "correct the sender");
       return std::move(findings_);
     }
-    const auto route = host_route(address_);
+    const auto route = host_route(address_, link_of(command_));
     if (route && route->type == "local") {
       findings_.wrong("address", "one of this host: the kernel takes packets from it for forged",
                       "ibarp stats: drop_duplicate_address; the log names who has it, too");
@@ -78,11 +78,9 @@ class SenderExplanation {
   /// The interface at which the packets are expected: the given one, that of the route back, or the
   /// only one.
   [[nodiscard]] std::string interface_for(const std::optional<HostRoute>& route) const {
-    if (!command_.device.empty()) return command_.device;
     const auto ours = interfaces_of(command_);
-    if (route && std::ranges::find(ours, route->device) != ours.end()) return route->device;
-    if (ours.size() != 1) misused("there are several interfaces: choose one with \"dev IF\"");
-    return ours.front();
+    const bool is_by_ours = route && std::ranges::find(ours, route->device) != ours.end();
+    return is_by_ours ? route->device : chosen_interface(command_);
   }
 
   /// The filter of RFC 3704. For IPv6, only netfilter has one.

@@ -15,8 +15,14 @@ struct HostRoute {
   std::optional<ibarp_address> source;
 };
 
-/// The route of a packet of this host to the address. Returns nullopt if there is none, or if it
-/// refuses packets. Throws Failure if the kernel cannot be asked.
-[[nodiscard]] std::optional<HostRoute> host_route(const ibarp_address& address);
+/// Whether the address means something on one link only: of IPv6, fe80::/10, and groups of that
+/// scope or a smaller one (RFC 4007, section 5).
+[[nodiscard]] bool is_of_one_link(const ibarp_address& address);
+
+/// The route of a packet of this host to the address, by an interface unless its name is empty.
+/// Returns nullopt if there is none, or if it refuses packets. Throws Failure if there is no such
+/// interface, or if the kernel cannot be asked.
+[[nodiscard]] std::optional<HostRoute> host_route(const ibarp_address& address,
+                                                  const std::string& device = {});
 
 }  // namespace ipoib::ibarp

@@ -57,7 +57,7 @@ class Probe {
     if (route->type != "broadcast" && !is_multicast(*command_.address)) {
       if (!resolve(client, route->gateway.value_or(*command_.address))) return std::move(findings_);
     }
-    exchange(route->device);
+    exchange(*route);
     return std::move(findings_);
   }
 
@@ -127,11 +127,21 @@ class Probe {
     return out.empty() ? "nothing was sent" : out;
   }
 
-  void exchange(const std::string& device) {
+  void exchange(const HostRoute& route) {
+    std::optional<Echo> echo;
     try {
-      const Echo echo(*command_.address, device);
-      if (const auto time = echo.exchange(sequence_, kEchoPatience)) {
+      echo.emplace(*command_.address, route);
+    } catch (const Failure& failure) {
+      findings_.warn("datagram", failure.what(), "run ibarp probe as root");
+      return;
+    }
+    try {
+      if (const auto time = echo->exchange(sequence_, kEchoPatience)) {
         findings_.ok("datagram", "echo reply after " + milliseconds(*time));
+      } else if (echo->is_to_group()) {
+        findings_.warn("datagram", "no host has answered an ICMP echo request to all of them",
+                       "on one of them: net.ipv4.icmp_echo_ignore_broadcasts, which is 1 unless "
+                       "set, or net.ipv6.icmp.echo_ignore_multicast; ip maddr; ibarp stats");
       } else {
         findings_.wrong("datagram",
                         "no reply to an ICMP echo request in " +
@@ -139,7 +149,8 @@ class Probe {
                         "on that host: a firewall, or the route back; ibarp stats");
       }
     } catch (const Failure& failure) {
-      findings_.warn("datagram", failure.what(), "run ibarp probe as root");
+      findings_.warn("datagram", failure.what(),
+                     "a firewall on this host, or its route: ip route get " + command_.host);
     }
   }
 

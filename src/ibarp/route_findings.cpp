@@ -18,7 +18,7 @@ const char* requests_for(const ibarp_address& address) {
 }
 
 std::optional<HostRoute> find_route(Findings& findings, const Command& command) {
-  auto route = host_route(*command.address);
+  auto route = host_route(*command.address, link_of(command));
   if (!route) {
     findings.wrong("route", "the host has none, or one that refuses packets: none is sent",
                    "ip route get " + command.host + "; add a route or an address of its subnet");
@@ -45,6 +45,16 @@ std::optional<HostRoute> find_route(Findings& findings, const Command& command) 
   if (route->source) text += ", from " + text_of(*route->source);
   findings.ok("route", text);
   return route;
+}
+
+std::string chosen_interface(const Command& command) {
+  const auto ours = interfaces_of(command);
+  if (ours.size() != 1) misused("there are several interfaces: choose one with \"dev IF\"");
+  return ours.front();
+}
+
+std::string link_of(const Command& command) {
+  return is_of_one_link(*command.address) ? chosen_interface(command) : std::string();
 }
 
 std::string next_hop_text(const HostRoute& route) {

@@ -50,7 +50,7 @@ void write_file(const fs::path& path, std::string_view text) {
 /// The other end of a TUN device, which answers echo requests.
 class EchoPeer {
  public:
-  enum class Mode { answers, answers_others };
+  enum class Mode { answers, answers_others, answers_as_a_member };
 
   explicit EchoPeer(const std::string& name) : tun_(::open("/dev/net/tun", O_RDWR | O_CLOEXEC)) {
     ifreq request{};
@@ -95,6 +95,7 @@ class EchoPeer {
     if (is_ipv4) checksums_are_right_ = checksums_are_right_ && sum(packet.subspan(icmp)) == 0xffff;
     const auto source = packet.subspan(addresses, length);
     std::ranges::swap_ranges(source, packet.subspan(addresses + length, length));
+    if (mode == Mode::answers_as_a_member) return answer_as_a_member(packet, icmp);
     change(packet, icmp, icmp, is_ipv4 ? 0 : 129);
     if (!checksums_are_right_) return;
     if (mode == Mode::answers) return send(packet);
@@ -103,6 +104,26 @@ class EchoPeer {
       send(packet);
       change(packet, icmp, field, packet[field] ^ 1);
     }
+  }
+  /// Answers with an address of its own, which is next to that of the host.
+  void answer_as_a_member(Packet packet, std::size_t icmp) {
+    const bool is_ipv4 = icmp == 20;
+    const std::size_t length = is_ipv4 ? 4 : 16;
+    const auto source = packet.subspan(icmp - 2 * length, length);
+    std::ranges::copy(packet.subspan(icmp - length, length), source.begin());
+    source.back() ^= 2;
+    packet[icmp] = is_ipv4 ? 0 : 129;
+    put_checksum(packet.subspan(icmp), 2,
+                 is_ipv4 ? 0 : sum(packet.subspan(8, 32)) + packet[5] + 58);
+    if (is_ipv4) put_checksum(packet.first(icmp), 10, 0);
+    send(packet);
+  }
+  static void put_checksum(Packet bytes, std::size_t at, unsigned more) {
+    bytes[at] = bytes[at + 1] = 0;
+    const unsigned total = sum(bytes) + more;
+    const unsigned checksum = ~((total & 0xffff) + (total >> 16)) & 0xffff;
+    bytes[at] = static_cast<std::uint8_t>(checksum >> 8);
+    bytes[at + 1] = static_cast<std::uint8_t>(checksum & 0xff);
   }
   static unsigned sum(Packet bytes) {
     unsigned total = 0;
@@ -431,18 +452,64 @@ TEST_F(OnAHost, ProbesANeighbour) {
   EXPECT_EQ(found["neighbour"], "ok: 10.44.0.3 is known, and not asked again");
   EXPECT_THAT(found["path"], HasSubstr("; nothing was sent; "));
 
-  // A group has no neighbour to resolve.
-  ip("route add 224.0.0.0/4 dev " + name_);
   peer_->mode = EchoPeer::Mode::answers_others;
-  found = ask({"probe", "239.1.2.3"});
-  EXPECT_EQ(found.count("neighbour"), 0U);
-  EXPECT_THAT(found["datagram"], StartsWith("wrong: no reply"));
+  EXPECT_THAT(ask({"probe", "10.44.0.2"})["datagram"], StartsWith("wrong: no reply"));
   peer_->mode = EchoPeer::Mode::answers;
 
   // By a socket of ICMP, which the kernel gives to some groups.
   std::ofstream("/proc/sys/net/ipv4/ping_group_range") << "0 0";
   EXPECT_THAT(ask({"probe", "10.44.0.2"})["datagram"], StartsWith("ok: echo reply after "));
   EXPECT_THAT(ask({"probe", "fd44::2"})["datagram"], StartsWith("ok: echo reply after "));
+}
+
+TEST_F(OnAHost, ProbesTheHostsOfAGroup) {
+  ip("route add 224.0.0.0/4 dev " + name_);
+  std::ofstream("/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts") << "0";
+  const auto probe = [](const char* address) { return ask({"probe", address}); };
+  const auto groups = {"10.44.0.255", "239.1.2.3", "ff02::1", "ff05::7"};
+  ip("route add multicast ff00::/8 dev " + name_ + " table local metric 1");
+  for (const char* const range : {"1 0", "0 0"}) {  // raw sockets, and those of ICMP
+    std::ofstream("/proc/sys/net/ipv4/ping_group_range") << range;
+    for (const char* const group : groups) {
+      peer_->mode = EchoPeer::Mode::answers_as_a_member;
+      Lines found = probe(group);
+      EXPECT_EQ(found.count("neighbour"), 0U) << "there is none to resolve";
+      EXPECT_THAT(found["datagram"], StartsWith("ok: echo reply after ")) << group << range;
+    }
+  }
+  peer_->mode = EchoPeer::Mode::answers_others;
+  for (const char* const group : {"10.44.0.255", "ff02::1"}) {
+    EXPECT_THAT(probe(group)["datagram"],
+                StartsWith("warning: no host has answered an ICMP echo request to all of them -> "))
+        << group << ": this host, which is a member, does not count";
+  }
+}
+
+TEST_F(OnAHost, ExplainsAndProbesALinkLocalAddressOfItsInterface) {
+  // Another interface has a route to the same prefix, which the kernel finds first.
+  EchoPeer other("other");
+  ip("link set other up");
+  ip("addr add fe80::5/64 dev other nodad");
+  ip("addr add fe80::1/64 dev " + name_ + " nodad");
+  put(neighbour("fe80::2"));
+  server_->handler.put_neighbour(neighbour("fe80::2"));
+  const std::vector<std::vector<std::string>> choices{{}, {"dev", name_}};
+  for (const auto& choice : choices) {
+    const auto with = [&](std::vector<std::string> words) {
+      words.insert(words.end(), choice.begin(), choice.end());
+      return ask(words);
+    };
+    EXPECT_EQ(with({"explain", "fe80::2"})["route"], on_link(", from fe80::1"));
+    EXPECT_EQ(with({"explain", "--from", "fe80::2"})["route back"],
+              "ok: by " + name_ + ", on its link");
+    EXPECT_THAT(with({"probe", "fe80::2"})["datagram"], StartsWith("ok: echo reply after "));
+    EXPECT_EQ(with({"explain", "ff02::fb"})["route"], on_link(", from fe80::1"));
+  }
+  EXPECT_THAT(ask({"explain", "fe80::5", "dev", "other"})["route"],
+              StartsWith("ok: an address of this host"));
+  EXPECT_EQ(run_ibarp({"explain", "fe80::2", "dev", "none"}).status, 1);
+  const RunningServer second;
+  EXPECT_EQ(run_ibarp({"explain", "fe80::2"}).status, 2) << "on which link?";
 }
 
 TEST_F(OnAHost, ProbesUntilAStepFails) {

@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@
 #include "linux/link_settings.hpp"
 #include "linux/tun_holder.hpp"
 #include "linux/virtio_header.hpp"
+#include "tests/support/failing_calls.hpp"
 #include "tests/unit/linux/namespace_fixture.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ethernet.hpp"
@@ -82,6 +84,14 @@ TEST_F(TunDeviceTest, CreatesAnInterfaceThatIsUpWithoutCarrier) {
   EXPECT_NE(rtnl_link_get_flags(link.get()) & IFF_UP, 0U);
   EXPECT_EQ(rtnl_link_get_txqlen(link.get()), TunOptions().queue_length);
   EXPECT_FALSE(has_carrier("ib0"));
+}
+
+TEST_F(TunDeviceTest, SaysWhichCallOfTheKernelHasFailed) {
+  const auto outcomes = test::outcomes_if_each_fails({SYS_openat, SYS_socket, SYS_ioctl}, EIO, [] {
+    const auto tun = TunDevice::open({.name = "ib0", .mark = kMark});
+    return tun ? testing::PrintToString((*tun)->warnings()) : tun.error().message;
+  });
+  EXPECT_THAT(outcomes, testing::ElementsAre());
 }
 
 /// An ordinary user has privileges only in namespaces of his own, where the kernel refuses some
