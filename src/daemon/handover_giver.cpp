@@ -166,7 +166,7 @@ void Giver::on_page(InterfaceNumber number, const SavedCache& page, bool is_firs
   if (interface != nullptr) {
     timeout_.set(monotonic_now() + kSending);
     if (is_first) {
-      queue(Interface{interface->id().pkey, page.mtu}, interface->tun_descriptor());
+      queue(Interface{interface->id().pkey, page.mtu, page.selection}, interface->tun_descriptor());
       in_parts(interface->statics(), [this](auto part) { queue(Statics{std::move(part)}); });
       in_parts(page.send_groups, [this](auto part) { queue(SendGroups{std::move(part)}); });
     }

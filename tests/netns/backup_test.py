@@ -416,6 +416,18 @@ class Choice(Backup):
         self.assertEqual(before.end(), 0, before.output())
         self.assert_connected()
 
+    def test_a_new_daemon_serves_by_the_port_that_the_operator_has_chosen(self):
+        self.start()
+        self.failover()
+        self.assertEqual(self.active(), "b")
+        before = self.left.daemon
+        self.addCleanup(before.end)
+        self.launch("--pkey", "0xffff", "--takeover")
+        self.left.wait_for_log("has taken over")
+        self.assertEqual(before.end(), 0, before.output())
+        self.assertEqual(self.active(), "b", "the primary port is up, too")
+        self.assert_connected()
+
 
 class EthernetBackup(Backup):
     """Left has a TAP on two ports, with a station behind its bridge; right has a TUN."""

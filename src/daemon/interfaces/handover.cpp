@@ -96,6 +96,7 @@ Result<bool> Assembly::take(Interface& interface, FileDescriptor&& tun) {
   current_ = &interfaces_[interface.pkey];
   current_->tun = std::move(tun);
   current_->mtu = interface.mtu;
+  current_->cache.selection = std::move(interface.selection);
   return false;
 }
 

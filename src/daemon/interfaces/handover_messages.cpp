@@ -122,6 +122,11 @@ void write(ByteWriter& out, const Offer& offer) {
 void write(ByteWriter& out, const Interface& interface) {
   out.u16(interface.pkey.value());
   out.u32(interface.mtu);
+  const auto& [port, is_chosen, hold_down_factor] = interface.selection;
+  write_text(out, port.device);
+  out.u8(port.port);
+  out.u8(is_chosen ? 1 : 0);
+  out.u8(hold_down_factor);
 }
 void write(ByteWriter& out, const Statics& statics) {
   write_list(out, statics.neighbours, kStaticRecord, [&](const auto& each) {
@@ -285,6 +290,15 @@ void read(Input& in, Interface& interface) {
   interface.pkey = PKey(in.bytes.u16());
   interface.mtu = in.bytes.u32();
   in.require(interface.pkey.is_valid() && interface.pkey.is_full());
+  if (in.bytes.left() == 0) return;  // of a daemon that does not tell the port
+  auto& [port, is_chosen, hold_down_factor] = interface.selection;
+  port.device = read_text(in);
+  port.port = in.bytes.u8();
+  const auto chosen = in.bytes.u8();
+  hold_down_factor = in.bytes.u8();
+  in.require(chosen <= 1 && hold_down_factor >= 1 &&
+             hold_down_factor <= PortSelection::kMaxHoldDownFactor);
+  is_chosen = chosen == 1;
 }
 void read(Input& in, Statics& statics) {
   read_list(in, kStaticRecord, kMaxRecords, [&statics](Input& one) {

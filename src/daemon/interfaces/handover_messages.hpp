@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "control/neighbour_file.hpp"
+#include "daemon/pump/port_selection.hpp"
 #include "ethernet/station_page.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
@@ -66,6 +67,7 @@ struct Offer {
 struct Interface {
   PKey pkey;
   std::uint32_t mtu = 0;  ///< that the old daemon has set, in bytes; 0: none
+  SavedSelection selection = {};
   friend bool operator==(const Interface&, const Interface&) = default;
 };
 /// Static neighbours of the interface that was begun last. Neighbours, SendGroups, Stations and

@@ -51,6 +51,21 @@ void InterfaceLoop::select_port() {
   if (const auto move = selection_->next(now_)) move_to(move->to, text_of(move->why, before));
 }
 
+void InterfaceLoop::serve_by(PortRole role) {
+  LinkPort& after = *ports_[role];
+  reporter_.move(active().link(), after.link(), now_);
+  active_ = role;
+  settings_.identity.device = after.name().device;
+  settings_.identity.port = after.name().port;
+  status_.port = after.status();
+}
+
+bool InterfaceLoop::is_in_one_subnet_with(const PortName& port) {
+  return std::ranges::any_of(ports_.values, [&](const auto& each) {
+    return each && each->name() == port && are_in_one_subnet(each->status(), active().status());
+  });
+}
+
 /// The other port gets the neighbours, so that the host's packets go on at once. Before its
 /// settings are made, the one before must not turn off the carrier.
 void InterfaceLoop::move_to(PortRole role, const std::string& why) {
@@ -58,18 +73,14 @@ void InterfaceLoop::move_to(PortRole role, const std::string& why) {
   LinkPort& after = *ports_[role];
   auto saved = save_all(before.link(), now_);
   if (!are_in_one_subnet(before.status(), after.status())) saved.neighbours.clear();
-  active_ = role;
+  serve_by(role);
   const PumpMode mode = before.pump().mode();
-  reporter_.move(before.link(), after.link(), now_);
   before.pump().set_mode(mode == PumpMode::active ? PumpMode::standby : mode, now_);
   before.link().flush();
   after.link().flush();
   const auto added = after.link().restore(saved, now_);
   after.pump().set_mode(mode, now_);
   after.pump().drain(now_);
-  settings_.identity.device = after.name().device;
-  settings_.identity.port = after.name().port;
-  status_.port = after.status();
   show_speed();
   ++status_.failovers;
   dependencies_.trace.record("failover", now_, static_cast<std::uint64_t>(role), added);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "daemon/pump/port_selection.hpp"
 #include "daemon/pump/pump_mode.hpp"
 #include "ethernet/station_page.hpp"
 #include "link/saved_cache.hpp"
@@ -14,8 +15,10 @@ namespace ipoib::daemon {
 /// Neighbours that are saved at a time.
 inline constexpr std::size_t kSavedPage = 128;
 
-/// A page of the link's cache; the first one also has the stations of an Ethernet interface.
+/// A page of the link's cache; the first one also has the port that serves, and the stations of an
+/// Ethernet interface.
 struct SavedCache : link::SavedPage {
+  SavedSelection selection;
   std::vector<ethernet::SavedStation> stations;
   std::vector<ethernet::SavedGroup> station_groups;
 };

@@ -145,7 +145,7 @@ void InterfaceLoop::take(ToInterface& message) {
             observe_ports();
           },
           [&](const LinkReportRequest&) { report_link(); }, [&](SaveCache& m) { save_cache(m); },
-          [&](RestoreCache& m) { saved_ = std::move(m.saved); },
+          [&](RestoreCache& m) { restore_cache(std::move(m.saved)); },
           [&](const SetMode& m) { set_mode(m.mode); }, [&](const Stop&) { stopping_ = true; }},
       message);
 }
@@ -261,7 +261,9 @@ InterfaceState InterfaceLoop::state() {
 
 /// If the mailbox is full, the page is lost, and the handover with it.
 void InterfaceLoop::save_cache(SaveCache& message) {
-  SavedCache page{link().save(message.from, kSavedPage, now_), {}, {}};
+  SavedCache page{link().save(message.from, kSavedPage, now_), {}, {}, {}};
+  if (selection_) page.selection = selection_->save();
+  page.selection.port = active().name();
   page.mtu = active().pump().allowed_mtu(page.mtu);
   const auto* const view = active().pump().host().ethernet();
   const auto* const stations = view != nullptr ? view->stations() : nullptr;
@@ -270,6 +272,17 @@ void InterfaceLoop::save_cache(SaveCache& message) {
     page.station_groups = stations->multicast().save();
   }
   (void)dependencies_.outbox.post(CacheSaved{std::move(page), std::move(message.done)});
+}
+
+/// The other daemon's port goes on to serve, if it comes up as early as a primary port has to.
+void InterfaceLoop::restore_cache(SavedCache&& saved) {
+  saved_ = std::move(saved);
+  if (!selection_) return;
+  for (const PortRole role : kPortRoles) {
+    if (ports_[role]->name() != saved_->selection.port) continue;
+    selection_->restore(role, saved_->selection);
+    if (role != active_) serve_by(role);
+  }
 }
 
 void InterfaceLoop::set_mode(PumpMode mode) {
@@ -292,6 +305,8 @@ void InterfaceLoop::serve_stations() {
 void InterfaceLoop::prepare_takeover() {
   if (settled_ || !knows_host_) return;
   if (saved_ && link().state() == link::LinkState::up) {
+    const auto& port = saved_->selection.port;
+    if (!port.device.empty() && !is_in_one_subnet_with(port)) saved_->neighbours.clear();
     const auto added = link().restore(*saved_, now_);
     dependencies_.log.info("has taken {} neighbours from the other daemon", added);
     active().pump().host().restore(saved_->station_groups, now_);

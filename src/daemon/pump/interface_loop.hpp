@@ -76,7 +76,10 @@ class InterfaceLoop {
   void select_port();
   void replace_port(const PortReplaced& message);
   void retire(LinkPort& port);
+  void serve_by(PortRole role);
   void move_to(PortRole role, const std::string& why);
+  /// Whether what was reached from a port has the same addresses as seen from the active one.
+  [[nodiscard]] bool is_in_one_subnet_with(const PortName& port);
   [[nodiscard]] control::Response fail_over(const control::FailoverRequest& request);
 
   void take_messages();
@@ -88,6 +91,7 @@ class InterfaceLoop {
   void set_neighbours(const SetNeighbours& message);
   void reconfigure(const Reconfigured& changes);
   void save_cache(SaveCache& message);
+  void restore_cache(SavedCache&& saved);
   void set_mode(PumpMode mode);
   void serve_stations();
   void prepare_takeover();

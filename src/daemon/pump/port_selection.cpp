@@ -17,6 +17,12 @@ void PortSelection::choose(PortRole role) {
   chosen_ = true;
 }
 
+void PortSelection::restore(PortRole role, const SavedSelection& saved) {
+  active_ = role;
+  chosen_ = saved.is_chosen;
+  hold_down_factor_ = saved.hold_down_factor;
+}
+
 std::optional<PortSelection::Due> PortSelection::due() const {
   const PortRole other = other_than(active_);
   const auto& [health, since] = ports_[other];
@@ -47,7 +53,8 @@ void PortSelection::count_flap(const Move& move, TimePoint now) {
     returned_ = now;
   } else if (move.to == PortRole::backup) {
     const bool flaps = returned_ && now - *returned_ < kFlapTime;
-    hold_down_factor_ = flaps ? std::min(2 * hold_down_factor_, kMaxHoldDownFactor) : 1;
+    const int factor = flaps ? std::min(2 * hold_down_factor_, int{kMaxHoldDownFactor}) : 1;
+    hold_down_factor_ = static_cast<std::uint8_t>(factor);
     returned_.reset();
   }
 }

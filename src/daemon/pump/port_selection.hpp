@@ -34,6 +34,14 @@ struct SelectionSettings {
   Duration hold_down = std::chrono::seconds(10);
 };
 
+/// The port that serves an interface, and why, for the next daemon.
+struct SavedSelection {
+  PortName port;                      ///< without a device: unknown
+  bool is_chosen = false;             ///< by the operator
+  std::uint8_t hold_down_factor = 1;  ///< of the primary port
+  friend bool operator==(const SavedSelection&, const SavedSelection&) = default;
+};
+
 class PortSelection {
  public:
   /// At the start, the primary port may come up so much later than the backup.
@@ -41,7 +49,7 @@ class PortSelection {
   /// A primary port flaps if it fails again so soon after the interface was moved back to it.
   static constexpr Duration kFlapTime = std::chrono::minutes(10);
   /// Each time, the hold-down time of the primary port doubles, up to this factor.
-  static constexpr unsigned kMaxHoldDownFactor = 32;
+  static constexpr std::uint8_t kMaxHoldDownFactor = 32;
 
   enum class Reason : std::uint8_t { down, silent, no_sm, primary_is_back };
   struct Move {
@@ -55,6 +63,10 @@ class PortSelection {
   void on_health(PortRole role, PortHealth health, TimePoint now);
   /// Moves the interface to a port. It stays there until that fails, whatever Reselect says.
   void choose(PortRole role);
+  /// Goes on with what another daemon has saved, on the port `role`. Only at the start.
+  void restore(PortRole role, const SavedSelection& saved);
+  /// Without the port.
+  [[nodiscard]] SavedSelection save() const { return {{}, chosen_, hold_down_factor_}; }
   /// Whether the interface is to be moved now; it then counts as moved.
   [[nodiscard]] std::optional<Move> next(TimePoint now);
   /// When next() may move it without any further stimulus.
@@ -81,7 +93,7 @@ class PortSelection {
   void count_flap(const Move& move, TimePoint now);
 
   std::optional<TimePoint> returned_;  ///< when the primary port was moved back to the last time
-  unsigned hold_down_factor_ = 1;      ///< of the primary port
+  std::uint8_t hold_down_factor_ = 1;  ///< of the primary port
   bool has_served_ = false;            ///< a port has been up
   bool chosen_ = false;                ///< the active one, by the operator
 };

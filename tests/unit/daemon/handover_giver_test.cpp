@@ -120,6 +120,7 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   auto first = page_of(3);
   first.send_groups = {*Gid::parse("ff12:401b:ffff::16")};
   first.next = link::NeighbourCursor{128};
+  first.selection = {{"mlx5_1", 2}, true, 3};
   save("ib0", first);
   EXPECT_THAT(taken(), ElementsAre("ib0 save 128"));
   save("ib0", page_of(2));
@@ -132,7 +133,7 @@ TEST_F(GiverTest, OffersEachInterfaceWithItsCache) {
   EXPECT_EQ(offer.program_version, own().program_version);
   EXPECT_EQ(offer.pid, static_cast<std::uint32_t>(::getpid()));
   EXPECT_THAT(offer.added, ElementsAre(std::pair(kRed, std::string("ib0.8001"))));
-  EXPECT_TRUE(all[1] == Message(Interface{kDefaultPKey, 2044}));
+  EXPECT_TRUE(all[1] == Message(Interface{kDefaultPKey, 2044, first.selection}));
   EXPECT_THAT(std::get<Statics>(all[2]).neighbours, SizeIs(kMaxRecords));
   EXPECT_THAT(std::get<Statics>(all[3]).neighbours, SizeIs(1));
   EXPECT_TRUE(all[4] == Message(SendGroups{first.send_groups}));

@@ -26,6 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr PKey kRed{0x8001};
+const SavedSelection kSelection{{"mlx5_1", 2}, true, 3};
 const Gid kGid(Gid::kLinkLocalPrefix, Guid(0x0002c90300000001));
 
 std::array<FileDescriptor, 2> socket_pair() {
@@ -140,7 +141,7 @@ class HandoverAssemblyTest : public ::testing::Test {
  protected:
   [[nodiscard]] Result<bool> add(Message message) { return assembly.add({std::move(message), {}}); }
   [[nodiscard]] Result<bool> begin(PKey pkey) {
-    return assembly.add({Interface{pkey, 2044}, FileDescriptor(::dup(STDOUT_FILENO))});
+    return assembly.add({Interface{pkey, 2044, kSelection}, FileDescriptor(::dup(STDOUT_FILENO))});
   }
   void offer() { ASSERT_TRUE(add(Offer{})); }
 
@@ -164,6 +165,7 @@ TEST_F(HandoverAssemblyTest, PutsTogetherWhatBelongsToAnInterface) {
   EXPECT_EQ(all[kDefaultPKey].cache.neighbours.size(), 4U);
   EXPECT_TRUE(all[kDefaultPKey].tun);
   EXPECT_EQ(all[kDefaultPKey].mtu, 2044U);
+  EXPECT_EQ(all[kDefaultPKey].cache.selection, kSelection);
   EXPECT_TRUE(all[kRed].cache.neighbours.empty());
   EXPECT_EQ(all[kRed].statics.size(), 1U);
   EXPECT_EQ(all[kRed].cache.send_groups.size(), 1U);

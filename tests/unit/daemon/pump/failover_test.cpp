@@ -46,6 +46,12 @@ class TwoPortsTest : public ::testing::Test {
     port.pkey_index = 0;
     return port;
   }
+  static HostView host() {
+    HostView host;
+    host.addresses.push_back({Ipv4Address(0x0a2c0001), 24});
+    host.tables = test::all_on_link();
+    return host;
+  }
   static link::SavedPage cache() {
     link::SavedPage page;
     page.neighbours.push_back({.address = kFirstPeer,
@@ -56,10 +62,7 @@ class TwoPortsTest : public ::testing::Test {
   /// Both ports come up, with a neighbour on the primary one. Then runs the steps, each when the
   /// loop has nothing left to do. The SA grants all joins.
   void run(std::deque<Step> steps) {
-    HostView host;
-    host.addresses.push_back({Ipv4Address(0x0a2c0001), 24});
-    host.tables = test::all_on_link();
-    post(HostChanged{host});
+    post(HostChanged{host()});
     for (const PortRole role : kPortRoles) set_port(role, port_of(role));
     steps.push_front([this] {
       ASSERT_EQ(primary.mode(), PumpMode::active);
@@ -99,6 +102,9 @@ class TwoPortsTest : public ::testing::Test {
     for (auto& each : all) {
       if (const auto* const report = std::get_if<LinkReport>(&each)) active = report->active;
       if (std::holds_alternative<PortReleased>(each)) ++released;
+      const auto* const reached = std::get_if<ModeReached>(&each);
+      if (reached != nullptr && reached->mode == PumpMode::held) ready_on.push_back(active);
+      if (const auto* const saved = std::get_if<CacheSaved>(&each)) saved_page = saved->page;
       if (auto* const response = std::get_if<AdminResponse>(&each)) {
         responses.push_back(std::move(response->response));
       }
@@ -148,6 +154,8 @@ class TwoPortsTest : public ::testing::Test {
   std::vector<control::Response> responses;
   std::size_t released = 0;  ///< parts
   PortRole active = PortRole::primary;
+  std::vector<PortRole> ready_on;  ///< the active port at each report that the interface is held
+  SavedCache saved_page;           ///< for the next daemon
 };
 
 TEST_F(TwoPortsTest, TheBackupIsReadyAndSilent) {
@@ -447,34 +455,76 @@ TEST_F(TwoPortsTest, SubscribersGetEventsOfThePortThatServes) {
        }});
 }
 
-TEST_F(TwoPortsTest, ATakeoverWaitsForThePortThatWillServe) {
-  primary.set_mode(PumpMode::held, sleeper.time);
-  backup.set_mode(PumpMode::held, sleeper.time);
-  std::vector<PortRole> served;
-  HostView host;
-  post(HostChanged{host});
+/// Takes over from another daemon.
+class TakingOverTest : public TwoPortsTest {
+ protected:
+  TakingOverTest() {
+    primary.set_mode(PumpMode::held, sleeper.time);
+    backup.set_mode(PumpMode::held, sleeper.time);
+    post(HostChanged{host()});
+  }
+  /// Runs until nothing happens any more after the report that it is ready; then the interface
+  /// serves, and one minute passes.
+  void take_over(const SelectionSettings& selection) {
+    sleeper.on_sleep = [this, minute = false]() mutable {
+      const bool has_granted = grant_joins();
+      const bool is_over = !ready_on.empty() || sleeper.deadlines.size() > 100;
+      if (has_granted || !is_over) return;
+      if (minute) return post(Stop{});
+      minute = true;
+      post(SetMode{PumpMode::active});
+      post(SaveCache{{}, {}});
+      sleeper.time += 1min;
+    };
+    InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
+                       with_backup(selection));
+    loop.run();
+  }
+  [[nodiscard]] static SavedCache saved(const PortName& port, bool is_chosen) {
+    return {cache(), {port, is_chosen, 1}, {}, {}};
+  }
+};
+
+TEST_F(TakingOverTest, WaitsForThePortThatWillServe) {
   set_port(PortRole::backup, port_of(PortRole::backup));
-  sleeper.on_sleep = [&, this] {
-    std::vector<ToControl> all;
-    outbox.drain(all);
-    bool has_granted = false;
-    for (const auto& each : all) {
-      if (const auto* const report = std::get_if<LinkReport>(&each)) active = report->active;
-      if (std::holds_alternative<ModeReached>(each)) served.push_back(active);
-      const auto* const request = std::get_if<wire::SaRequest>(&each);
-      const auto* const join =
-          request != nullptr ? std::get_if<wire::JoinQuery>(&request->query) : nullptr;
-      if (join == nullptr) continue;
-      post(wire::SaResponse{request->id, link::group_record(join->record.mgid)});
-      has_granted = true;
-    }
-    if (!has_granted && (!served.empty() || sleeper.deadlines.size() > 100)) post(Stop{});
-  };
-  InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
-                     with_backup({}));
-  loop.run();
-  EXPECT_THAT(served, ElementsAre(PortRole::backup));
+  take_over({});
+  EXPECT_THAT(ready_on, ElementsAre(PortRole::backup));
 }
+
+TEST_F(TakingOverTest, ServesByThePortThatTheOperatorHasChosenForTheOtherDaemon) {
+  post(RestoreCache{saved({"mlx5_1", 2}, true)});
+  for (const PortRole role : kPortRoles) set_port(role, port_of(role));
+  take_over({.reselect = Reselect::always});
+  EXPECT_THAT(ready_on, ElementsAre(PortRole::backup));
+  EXPECT_EQ(active, PortRole::backup) << "it stays there";
+  EXPECT_THAT(saved_page.neighbours, SizeIs(1));
+  EXPECT_EQ(saved_page.selection, (SavedSelection{{"mlx5_1", 2}, true, 1}));
+}
+
+TEST_F(TakingOverTest, ServesByThePrimaryPortIfTheOtherDaemonsPortIsUnknown) {
+  post(RestoreCache{saved({"mlx5_2", 1}, true)});
+  for (const PortRole role : kPortRoles) set_port(role, port_of(role));
+  take_over({});
+  EXPECT_THAT(ready_on, ElementsAre(PortRole::primary));
+  EXPECT_THAT(saved_page.neighbours, IsEmpty()) << "maybe of another subnet";
+}
+
+class TakingOverOnAnotherPort : public TakingOverTest,
+                                public ::testing::WithParamInterface<bool> {};
+
+TEST_P(TakingOverOnAnotherPort, HasTheNeighboursInOneSubnet) {
+  const bool is_one_subnet = GetParam();
+  post(RestoreCache{saved({"mlx5_1", 2}, false)});
+  auto lost = port_of(PortRole::backup);
+  if (!is_one_subnet) lost.sm_lid = Lid(0x99);
+  set_port(PortRole::backup, lost);
+  set_port(PortRole::backup, {});
+  set_port(PortRole::primary, port_of(PortRole::primary));
+  take_over({});
+  EXPECT_THAT(ready_on, ElementsAre(PortRole::primary));
+  EXPECT_THAT(saved_page.neighbours, SizeIs(is_one_subnet ? 1 : 0));
+}
+INSTANTIATE_TEST_SUITE_P(All, TakingOverOnAnotherPort, ::testing::Bool());
 
 }  // namespace
 }  // namespace ipoib::daemon

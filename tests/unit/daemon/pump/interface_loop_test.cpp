@@ -559,6 +559,7 @@ TEST_F(InterfaceLoopTest, SavesTheCacheWithTheMtuOfTheInterface) {
       answers, [](const auto& each) { return std::holds_alternative<CacheSaved>(each); });
   ASSERT_NE(at, answers.end());
   EXPECT_EQ(std::get<CacheSaved>(*at).page.mtu, 0U) << "the link was never up";
+  EXPECT_EQ(std::get<CacheSaved>(*at).page.selection, (SavedSelection{{"mlx5_0", 1}, false, 1}));
   EXPECT_FALSE(called) << "that is for the control thread";
 }
 

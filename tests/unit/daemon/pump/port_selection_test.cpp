@@ -68,6 +68,29 @@ TEST_F(PortStates, Ports_Start_BackupUp) {
   expect_after(PortSelection::kStartGrace, {kBackup, Reason::down});
 }
 
+TEST_F(PortStates, Ports_Start_Takeover) {
+  be_on_backup();
+  selection.choose(kBackup);
+  const SavedSelection saved = selection.save();
+  EXPECT_TRUE(saved.is_chosen);
+  selection = PortSelection({.reselect = Reselect::always, .hold_down = kHoldDown});
+  selection.restore(kBackup, saved);
+  set(kPrimary, kReady);
+  EXPECT_EQ(next(), std::nullopt) << "the backup may come up so much later";
+  now += PortSelection::kStartGrace - 1ns;
+  set(kBackup, kReady);
+  expect_to_stay();
+  set(kBackup, kDown);
+  EXPECT_EQ(next(), (Move{kPrimary, Reason::down}));
+
+  selection = PortSelection({.reselect = Reselect::always, .hold_down = kHoldDown});
+  selection.restore(kBackup, {.port = {}, .is_chosen = false, .hold_down_factor = 4});
+  EXPECT_EQ(selection.save().hold_down_factor, 4);
+  set(kPrimary, kReady);
+  set(kBackup, kReady);
+  expect_after(4 * kHoldDown, {kPrimary, Reason::primary_is_back});
+}
+
 TEST_F(PortStates, Ports_Primary_Down) {
   set(kPrimary, kReady);
   now += 1h;
