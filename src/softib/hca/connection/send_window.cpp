@@ -29,6 +29,7 @@ void SendWindow::start(Psn first) {
   unacked_ = end_ = asked_ = first;
   congestion_ = {};
   reads_.clear();
+  read_ends_.clear();
   is_recovering_ = false;
   retries = rnr_retries = 0;
   pause_ = {};
@@ -57,7 +58,8 @@ std::size_t SendWindow::plan(std::span<RequestPacket> out, const ConnectionAttri
     auto packets = std::min({left, kRunBytes / mtu, share, room});
     if (request.has_response()) {
       if (reads >= with.max_sent_reads) break;
-      packets = std::min({left, kReadBytes / mtu, is_limited ? room : window});
+      packets =
+          std::min({left, kReadBytes / mtu, is_limited ? room : window, left_of_read(next.psn)});
       ++reads;
     }
     if (packets == 0 || packets > room) break;
@@ -79,6 +81,14 @@ std::uint32_t SendWindow::room(Psn next, std::uint32_t window) const {
   const auto in_flight = static_cast<std::uint32_t>(next - unacked_);
   if (in_flight < window) return window - in_flight;
   return next == end_ && asked_ - unacked_ <= 0 ? 1 : 0;
+}
+
+/// The PSNs from `next` to the end of the READ request that has had them; for a new one, a window.
+/// A READ that is sent again may begin later than the one before, but not go beyond its end: the
+/// responder would not know it (IBA 9.7.5.1.2).
+std::uint32_t SendWindow::left_of_read(Psn next) const {
+  const auto end = std::ranges::find_if(read_ends_, [&](Psn last) { return last - next >= 0; });
+  return end == read_ends_.end() ? kWindowPackets : static_cast<std::uint32_t>(*end - next) + 1;
 }
 
 bool SendWindow::start_next(Psn psn, std::uint32_t mtu, bool reads_pending) {
@@ -121,16 +131,21 @@ void SendWindow::sent(const RequestPacket& packet) {
   assert(packet.position == cursor_.position && packet.index == cursor_.index);
   has_sent_since_pause_ = true;
   cursor_ = after(packet);
-  if (cursor_.psn - end_ > 0) end_ = cursor_.psn;
+  const bool is_new = cursor_.psn - end_ > 0;
+  if (is_new) end_ = cursor_.psn;
   if (packet.requests_ack) asked_ = cursor_.psn;
-  if (at(packet.position).has_response()) reads_.push_back(cursor_.psn.previous());
+  if (!at(packet.position).has_response()) return;
+  reads_.push_back(cursor_.psn.previous());
+  if (is_new) read_ends_.push_back(cursor_.psn.previous());
 }
 
 void SendWindow::acknowledge(Psn psn) {
   assert(psn - unacked_ >= 0 && psn - end_ < 0);
   congestion_.acknowledged(static_cast<std::uint32_t>(psn - unacked_) + 1);
   unacked_ = psn + 1;
-  while (!reads_.empty() && reads_.front() - unacked_ < 0) reads_.pop_front();
+  for (auto* const ends : {&reads_, &read_ends_}) {
+    while (!ends->empty() && ends->front() - unacked_ < 0) ends->pop_front();
+  }
   retries = rnr_retries = 0;
   is_recovering_ = false;
   restarts_timer_ = true;

@@ -107,6 +107,7 @@ class SendWindow {
   [[nodiscard]] Cursor skip_local(Cursor cursor);
   void move_cursor_to_unacked();
   [[nodiscard]] std::uint32_t room(Psn next, std::uint32_t window) const;
+  [[nodiscard]] std::uint32_t left_of_read(Psn next) const;
 
   WorkQueue<SendRequest>& sends_;
   std::vector<ConnectedRequest> requests_;  ///< by position
@@ -118,6 +119,8 @@ class SendWindow {
   Psn asked_;  ///< after the last packet that requests an acknowledgement
   Congestion congestion_;
   std::deque<Psn> reads_;  ///< the last PSN of each READ or atomic packet that waits for responses
+  /// The last PSN of each READ request, as it was sent first, until all its responses are there.
+  std::deque<Psn> read_ends_;
   bool is_recovering_ = false;
   bool restarts_timer_ = false;
   bool has_sent_since_pause_ = false;

@@ -194,6 +194,64 @@ TEST(ConnectionFaults, AtomicOperationsAreExecutedOnce) {
   EXPECT_GT(duplicates, 20U);
 }
 
+/// Reads as much as takes several requests; `prepare` decides what the network loses. Returns the
+/// retries.
+std::uint64_t read_much(int requests, std::uint32_t seed,
+                        const std::function<void(Network&)>& prepare) {
+  constexpr std::size_t kSize = 400'000;
+  ConnectedHost a{5, kSize};
+  ConnectedHost b{6, kSize};
+  auto& qa = a.make_connected();
+  auto& qb = b.make_connected();
+  Network network(seed);
+  network.add(a.hca);
+  network.add(b.hca);
+  auto forth = a.connected_attributes(qb.number(), 6);
+  forth.max_rd_atomic = static_cast<std::uint8_t>(requests);
+  a.connect(qa, forth);
+  b.connect(qb, b.connected_attributes(qa.number(), 5));
+  std::ranges::generate(b.area,
+                        [next = 0U]() mutable { return static_cast<std::uint8_t>(next += 3); });
+  prepare(network);
+  const auto read = ConnectedHost::request(IBV_WR_RDMA_READ, b.address(0), b.all.key);
+  EXPECT_EQ(a.post(qa, read, {a.part(0, kSize)}), 0);
+  network.run();
+  const auto done = a.poll();
+  EXPECT_EQ(done.size(), 1U);
+  if (!done.empty()) {
+    EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(a.area, b.area);
+  return a.hca.counters().at(1).retries;
+}
+
+/// The requests that are sent again must end where they did before, so that the responder knows
+/// them.
+TEST(ConnectionFaults, ALongReadSurvivesTheLossOfAnyPacket) {
+  for (const int requests : {1, 3}) {
+    for (std::uint32_t lost = 0; lost < 390; lost += 7) {
+      SCOPED_TRACE(testing::Message() << "packet " << lost << ", " << requests << " at a time");
+      std::uint32_t seen = 0;
+      const auto lose_one = [&](Network& network) {
+        network.is_lost = [&](const ConnectedPacket&) { return seen++ == lost; };
+      };
+      ASSERT_EQ(read_much(requests, 1, lose_one), 1U);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(ConnectionFaults, ALongReadSurvivesANetworkThatLosesSome) {
+  for (std::uint32_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto lose_some = [](Network& network) {
+      network.faults = {.loss = 10, .duplicate = 10, .reorder = 10};
+    };
+    ASSERT_GT(read_much(4, seed, lose_some), 0U);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(ConnectionFaults, AConnectionThatFailsDoesSoInOrder) {
   std::size_t failed = 0;
   for (std::uint32_t seed = 1; seed <= 16; ++seed) {
