@@ -104,8 +104,13 @@ Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
   return {};
 }
 
-Result<void> Hca::destroy(CompletionQueue& cq) {
+Result<void> Hca::may_destroy(const CompletionQueue& cq) {
   if (cq.users != 0) return Error{EBUSY, "queue pairs complete to the completion queue"};
+  return {};
+}
+
+Result<void> Hca::destroy(CompletionQueue& cq) {
+  if (auto may = may_destroy(cq); !may) return may;
   events_.discard(&cq);
   cqs_.remove(cq);
   return {};
@@ -162,12 +167,19 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& wanted) {
   return &qp;
 }
 
-Result<void> Hca::destroy(QueuePair& qp) {
+Result<void> Hca::retire(QueuePair& qp) {
   if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
+  const auto from = qp.state();
+  qp.set_state(IBV_QPS_RESET);
+  reset(qp);
+  if (qp.is_connected()) connections_.change_state(qp.connection(), from);
+  return {};
+}
+
+Result<void> Hca::destroy(QueuePair& qp) {
+  if (auto retired = retire(qp); !retired) return retired;
   if (qp.is_connected()) connections_.remove(qp.connection());
-  memory_.invalidate_windows_of(qp.number());
   const auto& config = qp.config();
-  discard_completions(config, qp);
   events_.discard(&qp);
   change_users(config, [](auto& users) {
     assert(users != 0);

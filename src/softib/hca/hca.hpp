@@ -48,6 +48,8 @@ class Hca {
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity,
                                                                  bool keeps_times = false);
   [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
+  /// Fails if queue pairs or shared receive queues complete to it.
+  [[nodiscard]] static Result<void> may_destroy(const CompletionQueue& cq);
   [[nodiscard]] Result<void> destroy(CompletionQueue& cq);
   [[nodiscard]] Result<AddressHandle*> create_address_handle(ProtectionDomain& pd,
                                                              const ibv_ah_attr& attributes);
@@ -58,6 +60,8 @@ class Hca {
   [[nodiscard]] Result<QueuePair*> create_queue_pair(const QueuePairConfig& wanted);
   /// ibv_modify_qp. After a change to RTS, call next_packets() for datagrams posted meanwhile.
   [[nodiscard]] Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  /// The first part of destroy(): the queue pair is in RESET then, and raises no more events.
+  [[nodiscard]] Result<void> retire(QueuePair& qp);
   [[nodiscard]] Result<void> destroy(QueuePair& qp);
   [[nodiscard]] Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);

@@ -73,11 +73,16 @@ Result<void> SharedReceives::modify(SharedReceiveQueue& queue, const ibv_srq_att
   return Error{EINVAL, "a shared receive queue must hold what is in it, and its limit"};
 }
 
+Result<void> SharedReceives::may_destroy(const SharedReceiveQueue& queue) {
+  if (queue.users != 0)
+    return Error{EBUSY, "queue pairs use the shared receive queue: destroy them before"};
+  return {};
+}
+
 /// Destroys a queue. A message that has taken a receive from a queue of XRC loses it, and its next
 /// packet is refused.
 Result<void> SharedReceives::destroy(SharedReceiveQueue& queue) {
-  if (queue.users != 0)
-    return Error{EBUSY, "queue pairs use the shared receive queue: destroy them before"};
+  if (auto may = may_destroy(queue); !may) return may;
   qps_.for_each([&](QueuePair& qp) {
     if (qp.shared() != &queue) return;
     qp.receives().clear();

@@ -42,6 +42,8 @@ class SharedReceives {
   [[nodiscard]] ipoib::Result<SharedReceiveQueue*> create(const SharedReceiveQueueConfig& config);
   [[nodiscard]] ipoib::Result<void> modify(SharedReceiveQueue& queue, const ibv_srq_attr& attr,
                                            int mask);
+  /// Fails if queue pairs use it.
+  [[nodiscard]] static ipoib::Result<void> may_destroy(const SharedReceiveQueue& queue);
   [[nodiscard]] ipoib::Result<void> destroy(SharedReceiveQueue& queue);
   /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued.
   static int post(SharedReceiveQueue& queue, ibv_recv_wr* chain, ibv_recv_wr** bad);

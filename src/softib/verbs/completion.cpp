@@ -79,7 +79,7 @@ int req_notify_cq(ibv_cq* ibv, int solicited_only) {
 }
 
 /// Waits until all events are acknowledged, as ibv_get_cq_event(3) and ibv_get_async_event(3)
-/// demand.
+/// demand. Until then, the threads that have taken them may use the queue.
 void wait_for_acknowledgements(Cq& cq) {
   pthread_mutex_lock(&cq.mutex);
   while (cq.comp_events_completed != cq.completion_events_taken ||
@@ -103,12 +103,13 @@ int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times) {
 
 ipoib::Result<void> destroy(Cq& cq) {
   auto& context = of(cq.context);
-  if (auto destroyed = context.device.destroy(cq); !destroyed) return destroyed;
+  if (auto may = context.device.hca()->may_destroy(*cq.model); !may) return may;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, cq); });
   if (cq.channel != nullptr) {
     of(cq.channel).events.withdraw([&](const Cq* each) { return each == &cq; });
   }
   wait_for_acknowledgements(cq);
+  if (auto destroyed = context.device.destroy(cq); !destroyed) return destroyed;
   {
     const std::lock_guard lock(context.mutex);
     context.cqs.erase(&cq);

@@ -266,8 +266,12 @@ void Device::send_responses(hca::QueuePair& qp) {
   patience_.spend(begin, steady_clock::now());
 }
 
-ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
+ipoib::Result<void> Device::retire(hca::QueuePair& qp) {
   if (qp.is_connected()) send_responses(qp);
+  return change([&](hca::Hca& hca) { return hca.retire(qp); });
+}
+
+ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   return change([&](hca::Hca& hca) { return destroy(hca, qp); });
 }
 

@@ -94,6 +94,8 @@ class Device final : public endpoint::PacketReceiver {
   /// of connections again.
   [[nodiscard]] int poll(Cq& cq, std::span<ibv_wc> out, std::span<ipoib::TimePoint> times);
 
+  /// The first part of destroying a queue pair, which raises no more events then.
+  [[nodiscard]] ipoib::Result<void> retire(hca::QueuePair& qp);
   // These methods destroy the model's object and remove it from the wakeup policy.
   [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);

@@ -160,13 +160,14 @@ Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
 
 ipoib::Result<void> destroy(Qp& qp) {
   auto& context = of(qp.qp_base.context);
-  if (auto destroyed = context.device.destroy(*qp.model); !destroyed) return destroyed;
+  if (auto retired = context.device.retire(*qp.model); !retired) return retired;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, qp); });
   pthread_mutex_lock(&qp.qp_base.mutex);
   while (qp.qp_base.events_completed != qp.async_events_taken) {
     pthread_cond_wait(&qp.qp_base.cond, &qp.qp_base.mutex);
   }
   pthread_mutex_unlock(&qp.qp_base.mutex);
+  if (auto destroyed = context.device.destroy(*qp.model); !destroyed) return destroyed;
   untrack(context, context.qps, &qp);
   pthread_cond_destroy(&qp.qp_base.cond);
   pthread_mutex_destroy(&qp.qp_base.mutex);

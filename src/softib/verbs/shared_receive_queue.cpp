@@ -40,14 +40,15 @@ ipoib::Result<Srq*> create(ibv_pd& pd, void* user_context, hca::SharedReceiveQue
 
 ipoib::Result<void> destroy(Srq& srq) {
   auto& context = of(srq.context);
-  if (auto destroyed = context.device.hca()->shared_receives().destroy(*srq.model); !destroyed)
-    return destroyed;
+  if (auto may = context.device.hca()->shared_receives().may_destroy(*srq.model); !may) return may;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, srq); });
   pthread_mutex_lock(&srq.mutex);
   while (srq.events_completed != srq.async_events_taken) {
     pthread_cond_wait(&srq.cond, &srq.mutex);
   }
   pthread_mutex_unlock(&srq.mutex);
+  if (auto destroyed = context.device.hca()->shared_receives().destroy(*srq.model); !destroyed)
+    return destroyed;
   untrack(context, context.srqs, &srq);
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);

@@ -267,6 +267,13 @@ TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgements) {
   ibv_ack_cq_events(near_.cq, 1);
   wait_until_asleep(thread, destroyed);
   EXPECT_FALSE(destroyed);
+  // The thread that has taken the event uses the queue before it acknowledges.
+  std::array<ibv_wc, 4> completions{};
+  EXPECT_EQ(ibv_poll_cq(near_.cq, 4, completions.data()), 0) << "those of the queue pair have gone";
+  EXPECT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  auto* const other = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
+  EXPECT_NE(other->handle, near_.cq->handle) << "its place is not free";
+  EXPECT_EQ(ibv_destroy_cq(other), 0);
   ibv_ack_cq_events(near_.cq, 1);
   destroyer.join();
   EXPECT_TRUE(destroyed);
@@ -364,6 +371,13 @@ TEST_F(EventsTest, DestroyingAQueuePairWaitsForAcknowledgements) {
   });
   wait_until_asleep(thread, destroyed);
   EXPECT_FALSE(destroyed);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RESET) << "it is there until its event is acknowledged";
+  auto* const other = near_.make_qp();
+  EXPECT_NE(other->qp_num, qp->qp_num);
+  EXPECT_EQ(ibv_destroy_qp(other), 0);
   ibv_ack_async_event(&event);
   destroyer.join();
 }

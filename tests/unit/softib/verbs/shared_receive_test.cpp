@@ -84,9 +84,22 @@ TEST_F(SharedReceiveVerbsTest, AReachedLimitIsAnEventOfTheQueue) {
   auto event = next_event();
   EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(event.element.srq, srq_);
-  ibv_ack_async_event(&event);
   ASSERT_EQ(ibv_destroy_qp(far_qp_), 0);
-  EXPECT_EQ(ibv_destroy_srq(srq_), 0) << "the event is acknowledged";
+  std::atomic<bool> destroyed = false;
+  std::thread destroyer([&] {
+    EXPECT_EQ(ibv_destroy_srq(srq_), 0);
+    destroyed = true;
+  });
+  // The thread that has taken the event fills the queue before it acknowledges.
+  EXPECT_EQ(post(2), 0);
+  EXPECT_EQ(ibv_query_srq(srq_, &attr), 0);
+  ibv_srq_init_attr init{nullptr, {kReceives, 1, 0}};
+  auto* const other = ibv_create_srq(far_.pd, &init);
+  EXPECT_NE(other->handle, srq_->handle) << "its place is not free";
+  EXPECT_EQ(ibv_destroy_srq(other), 0);
+  EXPECT_FALSE(destroyed);
+  ibv_ack_async_event(&event);
+  destroyer.join();
 }
 
 TEST_F(SharedReceiveVerbsTest, AnEventThatNobodyTookIsWithdrawn) {
