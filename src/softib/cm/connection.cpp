@@ -363,7 +363,8 @@ void Connection::on_deadline(const Dependencies& deps, TimePoint now) {
                  },
                  [&](DreqSent& s) {
                    if (deps.out.repeat<wire::CmDreq>(s.dreq, now)) return;
-                   become_disconnected(deps, now);
+                   wait(now, {}, {});
+                   tell(Disconnected{.is_unanswered = true}, deps);
                  },
                  [&](TimeWait&) {
                    tell_last(TimeWaitOver{}, deps);
@@ -494,7 +495,7 @@ void Connection::wait(TimePoint now, Packet rejection, Packet drep) {
 void Connection::become_disconnected(const Dependencies& deps, TimePoint now, Packet drep,
                                      const wire::PrivateData<224>& private_data) {
   wait(now, {}, std::move(drep));
-  tell(Disconnected{false, private_data}, deps);
+  tell(Disconnected{.private_data = private_data}, deps);
 }
 
 Error Connection::refusal(std::string_view call) const {

@@ -42,6 +42,7 @@ struct Unanswered {};
 /// An established connection has ended.
 struct Disconnected {
   bool awaits_answer = false;  ///< the peer has sent DREQ: disconnect() sends DREP
+  bool is_unanswered = false;  ///< no DREP has come
   wire::PrivateData<224> private_data{};
 };
 /// The last event. The queue pair may be used again.

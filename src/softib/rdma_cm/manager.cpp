@@ -253,7 +253,9 @@ void Manager::remove(Id& id, TimePoint now) {
   std::erase_if(changed(id.channel), [&](const QueuedEvent& one) {
     const bool is_request = one.event.type == EventType::connect_request;
     if (is_request && one.counted_for == handle) children.push_back(one.event.id);
-    return one.counted_for == handle;
+    const bool is_own = is_request && one.event.id == handle;
+    if (is_own) --ids_.at(one.counted_for).undelivered;
+    return is_own || one.counted_for == handle;
   });
   if (id.state == IdState::listen) stop_listening(id);
   for (const IdHandle child : children) remove(ids_.at(child), now);
@@ -527,6 +529,7 @@ Result<void> Manager::listen(ChannelId channel, IdHandle handle, unsigned backlo
   auto reserved = ports_.listen(
       {handle, id.bound_space, id.source, id.reuses_address, is_family_only(id, id.source)}, node_);
   if (!reserved) return reserved;
+  id.reuses_address = false;
   for (const auto& port : local_ports()) {
     if (id.local && *id.local != port) continue;
     if (auto started = start_listening(id, port); !started) {
@@ -645,26 +648,31 @@ Result<void> Manager::accept(ChannelId channel, IdHandle handle, std::uint64_t u
   const auto owned_id = connected(channel, handle);
   if (!owned_id) return owned_id.error();
   Id& id = **owned_id;
-  Result<void> sent;
-  if (id.service == Service::datagram) {
-    sent = send_sidr_rep(id, {.qpn = parameters.qpn, .qkey = id.qkey}, parameters.data, now);
+  auto sent =
+      id.service == Service::datagram
+          ? send_sidr_rep(id, {.qpn = parameters.qpn, .qkey = id.qkey}, parameters.data, now)
+          : send_rep(id, parameters, now);
+  if (sent) {
+    id.qpn = parameters.qpn;
+    id.uid = uid;
   } else {
-    wire::CmRep rep;
-    rep.qpn = parameters.qpn;
-    rep.starting_psn = id.starting_psn;
-    rep.responder_resources = parameters.responder_resources;
-    rep.initiator_depth = parameters.initiator_depth;
-    rep.flow_control = parameters.flow_control;
-    rep.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
-    rep.srq = parameters.srq;
-    if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
-    sent = hca_of(id).cm.accept(*id.connection, rep, now);
+    (void)send_rejection(id, {}, wire::CmRejReason::consumer, now);
   }
-  if (!sent) return sent;
-  id.qpn = parameters.qpn;
-  id.uid = uid;
   settle(now);
-  return {};
+  return sent;
+}
+
+Result<void> Manager::send_rep(Id& id, const ConnectionParameters& parameters, TimePoint now) {
+  wire::CmRep rep;
+  rep.qpn = parameters.qpn;
+  rep.starting_psn = id.starting_psn;
+  rep.responder_resources = parameters.responder_resources;
+  rep.initiator_depth = parameters.initiator_depth;
+  rep.flow_control = parameters.flow_control;
+  rep.rnr_retry_count = std::min(parameters.rnr_retry_count, kMaxQpRetries);
+  rep.srq = parameters.srq;
+  if (!write_data(parameters.data, 0, rep.private_data)) return too_long();
+  return hca_of(id).cm.accept(*id.connection, rep, now);
 }
 
 Result<void> Manager::confirm(ChannelId channel, IdHandle handle, TimePoint now) {
@@ -683,20 +691,22 @@ Result<void> Manager::reject(ChannelId channel, IdHandle handle, const UserData&
   }
   const auto owned_id = connected(channel, handle);
   if (!owned_id) return owned_id.error();
-  Id& id = **owned_id;
-  Result<void> sent;
-  if (id.service == Service::datagram) {
-    sent = send_sidr_rep(id, {.status = wire::CmSidrStatus::rejected}, data, now);
-  } else {
-    wire::CmRej rej;
-    rej.reason = reason;
-    if (!write_data(data, 0, rej.private_data)) return too_long();
-    sent = hca_of(id).cm.reject(*id.connection, rej, now);
-    if (sent) drop_connection(id);
-  }
-  if (!sent) return sent;
+  auto sent = send_rejection(**owned_id, data, reason, now);
   settle(now);
-  return {};
+  return sent;
+}
+
+Result<void> Manager::send_rejection(Id& id, const UserData& data, wire::CmRejReason reason,
+                                     TimePoint now) {
+  if (id.service == Service::datagram) {
+    return send_sidr_rep(id, {.status = wire::CmSidrStatus::rejected}, data, now);
+  }
+  wire::CmRej rej;
+  rej.reason = reason;
+  if (!write_data(data, 0, rej.private_data)) return too_long();
+  auto sent = hca_of(id).cm.reject(*id.connection, rej, now);
+  if (sent) drop_connection(id);
+  return sent;
 }
 
 /// Disconnects; succeeds also in states in which there is nothing to disconnect.
@@ -732,9 +742,12 @@ Result<void> Manager::set_tos(ChannelId channel, IdHandle handle, std::uint8_t t
 Result<void> Manager::set_reuses_address(ChannelId channel, IdHandle handle, bool on) {
   const auto id = owned(channel, handle);
   if (!id) return id.error();
-  // A listener cannot share its address from now on.
-  if (on && (*id)->state != IdState::idle) return wrong_state();
+  // A listener cannot share its address, and one that shares its address goes on to do so.
+  const IdState state = (*id)->state;
+  const bool is_possible = on ? state != IdState::listen : state == IdState::idle;
+  if (!is_possible) return wrong_state();
   (*id)->reuses_address = on;
+  if ((*id)->has_port) ports_.share(handle, (*id)->bound_space, port_of((*id)->source), node_);
   return {};
 }
 

@@ -210,6 +210,10 @@ class Manager {
                                              ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> send_sidr_req(Id& id, const ConnectionParameters& parameters,
                                                   ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> send_rep(Id& id, const ConnectionParameters& parameters,
+                                             ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> send_rejection(Id& id, const UserData& data,
+                                                   wire::CmRejReason reason, ipoib::TimePoint now);
   [[nodiscard]] ipoib::Result<void> send_sidr_rep(Id& id, wire::CmSidrRep rep, const UserData& data,
                                                   ipoib::TimePoint now);
   void keep_connection(Id& id, cm::Handle handle);

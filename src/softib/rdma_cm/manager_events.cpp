@@ -173,7 +173,7 @@ void Manager::on_path(Id& id, const SaRequests::Result& result) {
                    tell(id, EventType::route_resolved);
                  },
                  [](const wire::McMemberRecord&) {},
-                 [&](wire::SaStatus status) { fail(static_cast<int>(status)); },
+                 [&](wire::SaStatus) { fail(-EINVAL); },  // whatever it is, as by Linux
                  [&](std::errc error) { fail(-static_cast<int>(error)); },
              },
              result.answer);
@@ -305,8 +305,9 @@ void Manager::on_connection_event(Id& id, const cm::Event& event) {
                    drop_connection(id);
                    in_connect({.type = EventType::unreachable, .status = -ETIMEDOUT});
                  },
-                 [&](const cm::Disconnected&) {
-                   in_connect({.type = EventType::disconnected});
+                 [&](const cm::Disconnected& disconnected) {
+                   in_connect({.type = EventType::disconnected,
+                               .status = disconnected.is_unanswered ? -ETIMEDOUT : 0});
                    if (id.state == IdState::connect) id.state = IdState::disconnected;
                  },
                  [&](const cm::TimeWaitOver&) {

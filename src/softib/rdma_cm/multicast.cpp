@@ -160,7 +160,7 @@ void Manager::on_join(Join& join, const SaRequests::Result& result) {
                        DatagramParameters{ipoib::kMulticastQpn, record.qkey, path_to(record), {}};
                  },
                  [](const wire::PathRecord&) {},
-                 [&](wire::SaStatus status) { fail(static_cast<int>(status)); },
+                 [&](wire::SaStatus) { fail(-EINVAL); },
                  [&](std::errc error) { fail(-static_cast<int>(error)); },
              },
              result.answer);

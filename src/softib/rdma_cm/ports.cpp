@@ -73,6 +73,14 @@ Result<void> Ports::listen(const Request& request, Node& node) {
   return {};
 }
 
+void Ports::share(IdHandle id, PortSpace space, std::uint16_t port, Node& node) {
+  for (auto& [request, is_listening] : bindings_.at({space, port})) {
+    if (request.id != id) continue;
+    request.reuses_address = true;
+    (void)node.lock_port(request, port);
+  }
+}
+
 void Ports::release(IdHandle id, PortSpace space, std::uint16_t port, Node& node) {
   const auto found = bindings_.find({space, port});
   if (found == bindings_.end()) return;

@@ -26,6 +26,8 @@ class Ports {
   /// Nobody else may be bound to the same address from now on. EADDRINUSE, EADDRNOTAVAIL: somebody
   /// is.
   [[nodiscard]] ipoib::Result<void> listen(const Request& request, Node& node);
+  /// The ID, which was bound alone, shares its address from now on (RDMA_OPTION_ID_REUSEADDR).
+  void share(IdHandle id, PortSpace space, std::uint16_t port, Node& node);
   void release(IdHandle id, PortSpace space, std::uint16_t port, Node& node);
 
  private:

@@ -12,9 +12,15 @@ namespace {
 
 Error no_state() { return {EINVAL, "the ID has no attributes for this state of its queue pair"}; }
 
+/// The index of the partition: that of the full member, if the table has both keys.
 std::optional<std::uint16_t> pkey_index(const PortAttributes& port, PKey pkey) {
-  const auto entry = std::ranges::find_if(
-      port.pkeys, [&](PKey ours) { return ours.is_valid() && ours.same_partition(pkey); });
+  const auto find = [&](bool full_only) {
+    return std::ranges::find_if(port.pkeys, [&](PKey ours) {
+      return ours.is_valid() && ours.same_partition(pkey) && (ours.is_full() || !full_only);
+    });
+  };
+  auto entry = find(true);
+  if (entry == port.pkeys.end()) entry = find(false);
   if (entry == port.pkeys.end()) return std::nullopt;
   return static_cast<std::uint16_t>(entry - port.pkeys.begin());
 }

@@ -1,9 +1,11 @@
 #include "softib/ucma/ucma_host.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -347,7 +349,13 @@ void UcmaHost::unlock_port(rdma_cm::PortSpace space, std::uint16_t port) {
   locks_.begin()->second.unlock_port(space, port);
 }
 
-bool UcmaHost::may_use_privileged_ports() const { return ::geteuid() == 0; }
+/// Whether the calling thread has CAP_NET_BIND_SERVICE (capabilities(7)).
+bool UcmaHost::may_use_privileged_ports() const {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
+  return (sets[0].effective & (1U << CAP_NET_BIND_SERVICE)) != 0;
+}
 
 bool UcmaHost::announce(const rdma_cm::LocalPort& port, ipoib::wire::ServiceId service) {
   return locks_.at(port).announce(service);

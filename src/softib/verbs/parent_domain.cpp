@@ -77,7 +77,7 @@ bool has_object_of(const Objects& objects, const ibv_pd& pd) {
 bool is_used(Context& context, const ibv_pd& pd) {
   const std::lock_guard lock(context.mutex);
   return has_object_of(context.mrs, pd) || has_object_of(context.mws, pd) ||
-         has_object_of(context.ahs, pd) ||
+         has_object_of(context.ahs, pd) || has_object_of(context.srqs, pd) ||
          std::ranges::any_of(context.qps, [&](const Qp* qp) { return qp->qp_base.pd == &pd; });
 }
 

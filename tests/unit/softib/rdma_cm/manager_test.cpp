@@ -400,6 +400,18 @@ TEST(QpAttributesTest, EachServiceHasItsOwn) {
   EXPECT_EQ(mask(Service::reliable, Q::kRts + 1), 0U) << "no state of a new connection";
 }
 
+TEST(QpAttributesTest, ThePKeyIsThatOfTheFullMember) {
+  Id id;
+  id.pkey = PKey(0x8007);
+  auto port = port_of_node(1);
+  port.pkeys[0] = PKey(0x0007);
+  port.pkeys[1] = PKey(0xffff);
+  port.pkeys[2] = PKey(0x8007);
+  EXPECT_EQ(qp_attributes(id, QpAttributes::kInit, port, nullptr)->pkey_index, 2);
+  port.pkeys[2] = PKey();
+  EXPECT_EQ(qp_attributes(id, QpAttributes::kInit, port, nullptr)->pkey_index, 0);
+}
+
 TEST_F(ManagerTest, NobodyIsAtTheAddress) {
   active = create();
   resolve_address(active, ip(7, kPort));
@@ -433,7 +445,7 @@ TEST_F(ManagerTest, TheSaRefusesOrIsSilent) {
   resolve_route(active);
   auto event = client.event();
   EXPECT_EQ(event.type, EventType::route_error);
-  EXPECT_EQ(event.status, 0x0300);
+  EXPECT_EQ(event.status, -EINVAL) << "whatever the SA says, as by Linux";
   EXPECT_EQ(client.state(active), IdState::address_resolved);
   is_sa_silent = true;
   const auto before = queries;
@@ -564,6 +576,67 @@ TEST_F(ManagerTest, ADestroyedListenerRejectsRequestsThatNobodyHasSeen) {
   EXPECT_EQ(client.event().type, EventType::rejected);
   EXPECT_EQ(server.manager.id_count(), 0U);
   EXPECT_FALSE(server.has_event());
+}
+
+TEST_F(ManagerTest, ARequestThatNobodyHasSeenMayGoBeforeItsListener) {
+  listener = listen(PortSpace::tcp, 1);
+  connect(route_to(ip(2, kPort)));
+  const IdHandle unseen(listener.value() + 1);
+  EXPECT_EQ(server.manager.destroy(server.channel, unseen, now).value(), 0U);
+  carry();
+  EXPECT_EQ(client.event().type, EventType::rejected);
+  EXPECT_FALSE(server.has_event());
+  connect(route_to(ip(2, kPort)));
+  EXPECT_EQ(server.event().type, EventType::connect_request) << "there is room again";
+  EXPECT_EQ(server.manager.destroy(server.channel, listener, now).value(), 1U);
+}
+
+TEST_F(ManagerTest, AnAcceptThatFailsIsARejection) {
+  listener = listen();
+  connect(route_to(ip(2, kPort)));
+  passive = server.event().id;
+  const auto too_much = std::string(200, 'x');
+  EXPECT_EQ(server.manager.accept(server.channel, passive, kUid, parameters(Qpn(1), too_much), now)
+                .error()
+                .code,
+            EINVAL);
+  carry();
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::rejected);
+  EXPECT_EQ(event.status, static_cast<int>(wire::CmRejReason::consumer)) << "as by Linux";
+}
+
+TEST_F(ManagerTest, ADisconnectionThatNobodyAnswersSaysSo) {
+  establish();
+  is_cut = true;
+  ASSERT_TRUE(client.manager.disconnect(client.channel, active, now));
+  carry();
+  while (!client.has_event()) pass(client.manager.next_deadline() - now);
+  const auto event = client.event();
+  EXPECT_EQ(event.type, EventType::disconnected);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+}
+
+TEST_F(ManagerTest, AnIdSharesItsAddressFromNowOn) {
+  const auto bound = [&](bool shares) {
+    const auto id = create();
+    if (shares) {
+      EXPECT_TRUE(client.manager.set_reuses_address(client.channel, id, true));
+    }
+    const auto done = client.manager.bind(client.channel, id, ip(1, kPort));
+    return std::pair(id, done ? 0 : done.error().code);
+  };
+  const auto [first, done] = bound(false);
+  ASSERT_EQ(done, 0);
+  EXPECT_EQ(bound(true).second, EADDRINUSE) << "the other one does not share";
+  EXPECT_TRUE(client.manager.set_reuses_address(client.channel, first, true));
+  EXPECT_EQ(client.manager.set_reuses_address(client.channel, first, false).error().code, EINVAL);
+  const auto [second, shared] = bound(true);
+  EXPECT_EQ(shared, 0);
+  ASSERT_TRUE(client.manager.destroy(client.channel, second, now));
+  ASSERT_TRUE(client.manager.listen(client.channel, first, 0));
+  EXPECT_FALSE(client.id(first).reuses_address) << "a listener does not";
+  EXPECT_EQ(client.manager.set_reuses_address(client.channel, first, true).error().code, EINVAL);
 }
 
 TEST_F(ManagerTest, RequestsThatNobodyHasAcceptedReportNothing) {
@@ -1087,7 +1160,7 @@ TEST_F(MulticastTest, TheSaMayRefuse) {
   (void)join(group("239.1.2.3"));
   auto event = client.event();
   EXPECT_EQ(event.type, EventType::multicast_error);
-  EXPECT_EQ(event.status, 0x0200);
+  EXPECT_EQ(event.status, -EINVAL);
   EXPECT_TRUE(client.node.held.empty());
   is_sa_silent = true;
   (void)join(group("239.1.2.3"));

@@ -337,6 +337,10 @@ TEST_F(MemoryTest, AParentDomainStandsForItsProtectionDomain) {
   EXPECT_EQ(mr->pd, parent);
   EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  ibv_srq_init_attr srq_attr{nullptr, {1, 1, 0}};
+  auto* const srq = ibv_create_srq(parent, &srq_attr);
+  EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
   EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
